@@ -1,0 +1,114 @@
+"""One generic registry: names to lazy targets, with collisions, suggestions and plug-ins."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from beholder._errors import BeholderError, UnknownNameError, UserError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A plug-in that could not be loaded, and why."""
+
+    name: str
+    target: str
+    reason: str
+
+
+@dataclass
+class Registry(Generic[T]):
+    """Names to "module:attr" targets that are imported when first asked for.
+
+    Args:
+        kind: what the names are ("metric", "engine"); used in messages.
+        group: entry-point group that plug-ins use, or None.
+    """
+
+    kind: str
+    group: str | None = None
+    _targets: dict[str, str] = field(default_factory=dict)
+    _loaded: dict[str, T] = field(default_factory=dict)
+    _broken: dict[str, Broken] = field(default_factory=dict)
+    _plugins_read: bool = False
+
+    def add(self, name: str, target: str) -> None:
+        """Registers `name`; a name that stands for another target already is an error naming both."""
+        old = self._targets.get(name)
+        if old is not None and old != target:
+            raise UserError(
+                f"the {self.kind} name {name!r} must stand for one thing",
+                got=f"both {old} and {target}",
+                fix="Rename one of them",
+            )
+        self._targets[name] = target
+
+    def add_loaded(self, name: str, value: T, *, target: str) -> None:
+        """Registers an object that exists already (a user's own class)."""
+        self.add(name, target)
+        self._loaded[name] = value
+
+    def names(self) -> list[str]:
+        """All names, sorted, those of plug-ins included; loads nothing."""
+        self._read_plugins()
+        return sorted(self._targets)
+
+    def __contains__(self, name: str) -> bool:
+        self._read_plugins()
+        return name in self._targets
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def get(self, name: str) -> T:
+        """The object that `name` stands for; an unknown name suggests near ones."""
+        self._read_plugins()
+        if name in self._loaded:
+            return self._loaded[name]
+        if name not in self._targets:
+            raise UnknownNameError(self.kind, name, self._targets, fix="See: beholder list")
+        try:
+            value: T = _load(self._targets[name])
+        except BeholderError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            self._broken[name] = Broken(name, self._targets[name], reason)
+            raise UserError(
+                f"the {self.kind} {name!r} must load from {self._targets[name]}",
+                got=reason,
+                fix="Mend or uninstall the package that provides it",
+            ) from error
+        self._loaded[name] = value
+        return value
+
+    def broken(self) -> list[Broken]:
+        """Plug-ins found so far that do not load or clash with a name that is taken."""
+        self._read_plugins()
+        return [self._broken[name] for name in sorted(self._broken)]
+
+    def _read_plugins(self) -> None:
+        if self._plugins_read or self.group is None:
+            return
+        self._plugins_read = True
+        for point in importlib.metadata.entry_points(group=self.group):
+            taken = self._targets.get(point.name)
+            if taken is not None and taken != point.value:
+                reason = f"the name {point.name!r} is taken by {taken}"
+                self._broken[f"{point.name} ({point.value})"] = Broken(point.name, point.value, reason)
+                continue
+            self._targets[point.name] = point.value
+
+
+def _load(target: str) -> Any:
+    module, _, attr = target.partition(":")
+    value: Any = importlib.import_module(module)
+    for part in attr.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,209 @@
+"""What a metric is: a card, slots that say which features it needs, and a pure function from features to scores.
+
+The engine fills the slots. For every sample it asks `select` which items go into which slot (the output, the
+prompt, the references), makes or looks up their features, and hands whole columns to `score`. A sample that has
+no value by nature says so in `select` by raising `NoValue`; a file that cannot be read is the engine's matter.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Union
+
+import numpy as np
+
+from beholder._errors import OptionError, UnknownNameError
+from beholder._identity import MetricSpec, OptionValue, format_spec
+from beholder.backends.base import Columns
+from beholder.manifest.schema import Sample
+from beholder.media.base import Medium
+from beholder.records import MetricInfo, OptionInfo, Status
+
+Item = Union[Medium, str]
+Selection = Mapping[str, Union[Item, Sequence[Item]]]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One kind of feature that a metric needs of every sample.
+
+    Args:
+        name: how `select` and `score` call it.
+        model: name of the model that makes it, as asked for.
+        feature: kind of feature (see `backends.base.FeatureKind`).
+        many: True when a sample has a list of items (references), False for exactly one.
+        params: parameters of the feature, part of its key.
+    """
+
+    name: str
+    model: str
+    feature: str
+    many: bool = False
+    params: tuple[tuple[str, OptionValue], ...] = ()
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Features of a `many` slot: row i owns items `offsets[i]:offsets[i+1]` of the flat columns."""
+
+    columns: Columns
+    offsets: np.ndarray
+
+
+@dataclass(frozen=True)
+class FeatureBatch:
+    """Features of n samples, and the constants of the models that made them.
+
+    Args:
+        slots: by slot name: columns with leading dimension n, or `Ragged` for a `many` slot.
+        constants: by slot name: constants of the slot's model ("logit_scale").
+        n: number of samples.
+    """
+
+    slots: Mapping[str, Columns | Ragged]
+    constants: Mapping[str, Mapping[str, float]]
+    n: int
+
+    def one(self, slot: str, column: str = "embedding") -> np.ndarray:
+        """The column of a slot that has exactly one item a sample."""
+        value = self.slots[slot]
+        if isinstance(value, Ragged):
+            raise TypeError(f"slot {slot!r} has many items a sample: use .many()")
+        return value[column]
+
+    def many(self, slot: str) -> Ragged:
+        """The features of a slot that has a list of items a sample."""
+        value = self.slots[slot]
+        if not isinstance(value, Ragged):
+            raise TypeError(f"slot {slot!r} has one item a sample: use .one()")
+        return value
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """Scores of n samples.
+
+    Args:
+        values: (n,) float64; the number where there is no value does not matter, it is never read.
+        statuses: row → (status, reason) for the rows without a value; all others are `ok`.
+        evidence: row → JSON-ready evidence, for rows that have some ({"truncated": true}).
+    """
+
+    values: np.ndarray
+    statuses: Mapping[int, tuple[Status, str]] = field(default_factory=dict)
+    evidence: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class SampleMetric(ABC):
+    """A metric that gives one value a sample.
+
+    A subclass sets `info` and implements `slots`, `select` and `score`. Options are checked against `info.options`
+    here; `self.options` holds all of them, defaults included.
+
+    Args:
+        options: the options that were given.
+        default_model: the model for image-text metrics that name none (`--model`); None takes the card's default.
+    """
+
+    info: ClassVar[MetricInfo]
+
+    def __init__(self, options: Mapping[str, OptionValue] | None = None, *, default_model: str | None = None) -> None:
+        given = dict(options or {})
+        if default_model is not None and self.takes_model() and "model" not in given:
+            given["model"] = default_model
+        self.options = check_options(self.info, given)
+
+    @classmethod
+    def takes_model(cls) -> bool:
+        """True when the metric has an option `model`."""
+        return any(option.name == "model" for option in cls.info.options)
+
+    @property
+    def identity(self) -> str:
+        """The printed name: only options that differ from their defaults show; parses back to an equal metric."""
+        defaults = {option.name: option.default for option in self.info.options}
+        shown = {key: value for key, value in self.options.items() if value != defaults[key]}
+        return format_spec(self.info.name, shown)
+
+    def __repr__(self) -> str:
+        return self.identity
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SampleMetric) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    @property
+    @abstractmethod
+    def slots(self) -> tuple[Slot, ...]:
+        """Which features the metric needs, with the models that make them."""
+
+    @abstractmethod
+    def select(self, sample: Sample) -> Selection:
+        """The items of one sample by slot name.
+
+        Raises:
+            NoValue: the sample has no value by nature (`empty_prompt`, `no_reference`, `not_applicable`).
+        """
+
+    @abstractmethod
+    def score(self, batch: FeatureBatch) -> ScoreColumns:
+        """Features to scores; pure, vectorised, float32 dot products and float64 values."""
+
+    def scored_text(self, sample: Sample) -> str | None:
+        """The exact text that is scored for a sample, or None when no text is involved."""
+        return None
+
+    def group_key(self, sample: Sample) -> str | None:
+        """For metrics whose value depends on a group of rows (win probabilities): the group's key; else None."""
+        return None
+
+    def score_groups(self, values: np.ndarray, groups: Sequence[np.ndarray]) -> ScoreColumns:
+        """For metrics with `group_key`: values of all scored rows and the row numbers of each group → final scores."""
+        return ScoreColumns(values)
+
+    def finish_aggregate(self, mean: float) -> float:
+        """What the metric does to an aggregate (the `torchmetrics` variant clamps it); the mean itself by default."""
+        return mean
+
+    def describe(self) -> dict[str, Any]:
+        """Scale, clamp, template and whatever else belongs to the number's identity, JSON-ready."""
+        return {}
+
+
+def check_options(info: MetricInfo, given: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+    """All options of a metric, defaults filled in; every wrong one is an error that says what is allowed."""
+    known = {option.name: option for option in info.options}
+    result: dict[str, OptionValue] = {option.name: option.default for option in info.options}
+    for key, value in given.items():
+        if key not in known:
+            raise UnknownNameError(f"option of {info.name}", key, known, fix=f"See: beholder info {info.name}")
+        result[key] = _check_value(info.name, known[key], value)
+    return result
+
+
+def _check_value(metric: str, option: OptionInfo, value: OptionValue) -> OptionValue:
+    if option.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if option.kind == "str" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    types: dict[str, type | tuple[type, ...]] = {
+        "str": str, "int": int, "float": float, "bool": bool, "list": tuple,
+    }  # fmt: skip
+    right = isinstance(value, types[option.kind]) and (option.kind == "bool" or not isinstance(value, bool))
+    if value is not None and not right:
+        raise OptionError(f"option {option.name} of {metric} must be of type {option.kind}", got=repr(value))
+    if option.choices and value not in option.choices:
+        allowed = ", ".join(str(choice) for choice in option.choices)
+        raise OptionError(f"option {option.name} of {metric} must be one of: {allowed}", got=repr(value))
+    return value
+
+
+def make_metric(spec: MetricSpec, *, default_model: str | None = None) -> SampleMetric:
+    """The metric that a specification stands for."""
+    from beholder.metrics.catalog import METRICS
+
+    return METRICS.get(spec.name)(spec.options, default_model=default_model)
