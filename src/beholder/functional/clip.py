@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beholder._errors import OptionError
-from beholder.functional.similarity import Reduce, Scores, choice, cosine, cosine_matrix, matrix
+from beholder.functional.similarity import Embeddings, Reduce, Scores, Units, choice, cosine, cosine_matrix, normalise
 
 Variant = Literal["raw", "x100", "hessel", "torchmetrics"]
 Pairing = Literal["all", "zip"]
@@ -55,7 +55,7 @@ def clamp_aggregate(mean: float, *, variant: Variant = "raw") -> float:
     return max(mean, 0.0) if variant == "torchmetrics" else mean
 
 
-def clip_score(images: npt.ArrayLike, texts: npt.ArrayLike, *, variant: Variant = "raw") -> Scores:
+def clip_score(images: Embeddings, texts: Embeddings, *, variant: Variant = "raw") -> Scores:
     """CLIPScore of image i with text i: the cosine on the scale of a named variant (see `scale_cosine`).
 
     Args:
@@ -108,7 +108,7 @@ def ref_clip_score(clip_scores: npt.ArrayLike, reference_cosines: npt.ArrayLike)
 
 
 def clip_i(
-    generated: npt.ArrayLike, references: npt.ArrayLike, *, pairing: Pairing = "all", reduce: Reduce = "mean"
+    generated: Embeddings, references: Embeddings, *, pairing: Pairing = "all", reduce: Reduce = "mean"
 ) -> Scores:
     """CLIP-I of each generated image: its cosine with the real images of the same subject.
 
@@ -136,17 +136,18 @@ def clip_i(
     """
     choice("pairing", pairing, Pairing)
     choice("reduce", reduce, Reduce)
-    left, right = matrix(generated), matrix(references)
+    left, right = normalise(generated), normalise(references)
+    counts = len(left.vectors), len(right.vectors)
     if pairing == "zip":
-        if len(left) != len(right):
+        if counts[0] != counts[1]:
             raise OptionError(
-                "pairing 'zip' needs as many references as generated images", got=f"{len(left)} vs {len(right)}"
+                "pairing 'zip' needs as many references as generated images", got=f"{counts[0]} vs {counts[1]}"
             )
         return cosine(left, right)
-    if not len(right):
+    if not counts[1]:
         raise OptionError("clip_i needs at least one reference", got="0")
     if reduce == "first":
-        right = right[:1]
+        right = Units(right.vectors[:1], right.degenerate[:1])
     found = cosine_matrix(left, right)
     values = found.values.max(axis=1) if reduce == "max" else found.values.mean(axis=1)
     bad = np.logical_or.reduce(found.degenerate, axis=1)

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from beholder._errors import OptionError
-from beholder.functional.similarity import Scores, cosine, owners
+from beholder.functional.similarity import Embeddings, Scores, cosine, owners
 
 
-def pick_score(images: npt.ArrayLike, texts: npt.ArrayLike, *, scale: float) -> Scores:
+def pick_score(images: Embeddings, texts: Embeddings, *, scale: float) -> Scores:
     """PickScore of image i with text i: scale · cos, where scale = exp(logit_scale) of the checkpoint.
 
     Args:

@@ -7,7 +7,7 @@ that is not finite) is flagged `degenerate`; its value is 0.0 and must not be re
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Union, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -44,14 +44,18 @@ class Units(NamedTuple):
     degenerate: np.ndarray
 
 
-def normalise(features: npt.ArrayLike) -> Units:
+Embeddings = Union[npt.ArrayLike, Units]
+"""Embeddings (n, d), or what `normalise` made of them, which is then taken as it is."""
+
+
+def normalise(features: Embeddings) -> Units:
     """x / |x| for every row, in float32.
 
     A row is first divided by its largest magnitude, so neither very large nor very small features overflow, and
     scaling a feature by a power of two changes nothing at all.
 
     Args:
-        features: (n, d), any real dtype.
+        features: (n, d), any real dtype; unit rows are given back as they are.
 
     Returns:
         Unit rows and the flag of the rows that have no direction.
@@ -65,6 +69,8 @@ def normalise(features: npt.ArrayLike) -> Units:
     Units(vectors=array([[0.6, 0.8],
            [0. , 0. ]], dtype=float32), degenerate=array([False,  True]))
     """
+    if isinstance(features, Units):
+        return features
     array = matrix(features)
     peak = np.max(np.abs(array), axis=1, initial=0.0, keepdims=True)
     good = np.isfinite(peak) & (peak > 0)
@@ -76,7 +82,7 @@ def normalise(features: npt.ArrayLike) -> Units:
     return Units(vectors, ~good[:, 0])
 
 
-def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> Scores:
+def cosine(a: Embeddings, b: Embeddings) -> Scores:
     """cos(a_i, b_i) for every row i.
 
     Each row's value depends on that row alone, bit for bit, whatever stands beside it in the batch.
@@ -106,7 +112,7 @@ def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> Scores:
     return _dots(left, right)
 
 
-def cosine_matrix(a: npt.ArrayLike, b: npt.ArrayLike) -> Scores:
+def cosine_matrix(a: Embeddings, b: Embeddings) -> Scores:
     """cos(a_i, b_j) for every pair of rows, by one matrix product.
 
     Args:
@@ -132,7 +138,7 @@ def cosine_matrix(a: npt.ArrayLike, b: npt.ArrayLike) -> Scores:
     return Scores(values, np.logical_or.outer(left.degenerate, right.degenerate))
 
 
-def cosine_ragged(a: npt.ArrayLike, b: npt.ArrayLike, offsets: npt.ArrayLike) -> Scores:
+def cosine_ragged(a: Embeddings, b: Embeddings, offsets: npt.ArrayLike) -> Scores:
     """cos(a_i, b_k) for every k with offsets[i] <= k < offsets[i+1]: each row with its own list.
 
     Args:

@@ -7,6 +7,7 @@ no value by nature says so in `select` by raising `NoValue`; a file that cannot 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,7 +101,7 @@ class SampleMetric(ABC):
     """A metric that gives one value a sample.
 
     A subclass sets `info` and implements `slots`, `select` and `score`. Options are checked against `info.options`
-    here; `self.options` holds all of them, defaults included.
+    here; `self.options` holds all of them, defaults included. None stands for the default.
 
     Args:
         options: the options that were given.
@@ -109,23 +110,43 @@ class SampleMetric(ABC):
 
     info: ClassVar[MetricInfo]
 
-    def __init__(self, options: Mapping[str, OptionValue] | None = None, *, default_model: str | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, OptionValue | None] | None = None, *, default_model: str | None = None
+    ) -> None:
         given = dict(options or {})
-        if default_model is not None and self.takes_model() and "model" not in given:
+        if default_model is not None and self.takes_model() and given.get("model") is None:
             given["model"] = default_model
-        self.options = check_options(self.info, given)
+        checked = check_options(self.info, given)
+        for name, default in self.dependent_defaults(checked).items():
+            if checked[name] is None:
+                checked[name] = default
+        model = checked.get("model")
+        if isinstance(model, str):
+            checked["model"] = plain_model_name(model)
+        self.options = checked
 
     @classmethod
     def takes_model(cls) -> bool:
-        """True when the metric has an option `model`."""
+        """True when `--model` sets the metric's encoder: it has an option `model` that is not part of its meaning."""
         return any(option.name == "model" for option in cls.info.options)
+
+    @classmethod
+    def dependent_defaults(cls, options: Mapping[str, OptionValue]) -> Mapping[str, OptionValue]:
+        """Defaults that depend on other options (a variant's published model), for options whose card says None."""
+        return {}
 
     @property
     def identity(self) -> str:
         """The printed name: only options that differ from their defaults show; parses back to an equal metric."""
         defaults = {option.name: option.default for option in self.info.options}
+        defaults.update(self.dependent_defaults(self.options))
         shown = {key: value for key, value in self.options.items() if value != defaults[key]}
         return format_spec(self.info.name, shown)
+
+    @property
+    def value_range(self) -> tuple[float | None, float | None]:
+        """The declared (low, high) with these options; the card's range is that of the default options."""
+        return self.info.range
 
     def __repr__(self) -> str:
         return self.identity
@@ -162,8 +183,18 @@ class SampleMetric(ABC):
         return None
 
     def score_groups(self, values: np.ndarray, groups: Sequence[np.ndarray]) -> ScoreColumns:
-        """For metrics with `group_key`: values of all scored rows and the row numbers of each group → final scores."""
+        """For metrics with `group_key`: values of all scored rows and the row numbers of each group → final scores.
+
+        Every row belongs to one group. Evidence is added to what `score` gave for the row.
+        """
         return ScoreColumns(values)
+
+    def weight(self, sample: Sample) -> int | None:
+        """How many pairs a sample's value is the mean of (references of `clip_i`); None where there are no pairs.
+
+        The weights make the aggregate `pairs`.
+        """
+        return None
 
     def finish_aggregate(self, mean: float) -> float:
         """What the metric does to an aggregate (the `torchmetrics` variant clamps it); the mean itself by default."""
@@ -174,13 +205,15 @@ class SampleMetric(ABC):
         return {}
 
 
-def check_options(info: MetricInfo, given: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+def check_options(info: MetricInfo, given: Mapping[str, OptionValue | None]) -> dict[str, OptionValue]:
     """All options of a metric, defaults filled in; every wrong one is an error that says what is allowed."""
     known = {option.name: option for option in info.options}
     result: dict[str, OptionValue] = {option.name: option.default for option in info.options}
     for key, value in given.items():
         if key not in known:
             raise UnknownNameError(f"option of {info.name}", key, known, fix=f"See: beholder info {info.name}")
+        if value is None:
+            continue
         result[key] = _check_value(info.name, known[key], value)
     return result
 
@@ -194,12 +227,24 @@ def _check_value(metric: str, option: OptionInfo, value: OptionValue) -> OptionV
         "str": str, "int": int, "float": float, "bool": bool, "list": tuple,
     }  # fmt: skip
     right = isinstance(value, types[option.kind]) and (option.kind == "bool" or not isinstance(value, bool))
-    if value is not None and not right:
+    if not right:
         raise OptionError(f"option {option.name} of {metric} must be of type {option.kind}", got=repr(value))
     if option.choices and value not in option.choices:
         allowed = ", ".join(str(choice) for choice in option.choices)
         raise OptionError(f"option {option.name} of {metric} must be one of: {allowed}", got=repr(value))
     return value
+
+
+_SLASHED_ARCH = re.compile(r"(?<=:)(ViT-[A-Za-z]+)/(?=[0-9])")
+
+
+def plain_model_name(name: str) -> str:
+    """A model's name with the architecture's slash as a dash, so that both spellings are one identity.
+
+    >>> plain_model_name("openai:ViT-L/14")
+    'openai:ViT-L-14'
+    """
+    return _SLASHED_ARCH.sub(r"\1-", name)
 
 
 def make_metric(spec: MetricSpec, *, default_model: str | None = None) -> SampleMetric:
