@@ -1,0 +1,339 @@
+"""The calls behind `import beholder`: thin helpers over manifest, plan and engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+from beholder._errors import OptionError, UserError
+from beholder._identity import MetricSpec
+from beholder.manifest.schema import Sample
+from beholder.metrics.base import SampleMetric
+from beholder.records import MetricInfo, ModelCard, Score, Status
+from beholder.runs.config import RunConfig, make_config
+from beholder.runs.progress import Progress
+from beholder.runs.results import Run
+from beholder.runs.session import OpenRun, Session, execute
+
+if TYPE_CHECKING:
+    import numpy as np
+
+AskedMetric = Union[str, MetricSpec, SampleMetric]
+_WHITE = (255, 255, 255)
+
+
+def evaluate(
+    data: Any = None,
+    *,
+    metrics: AskedMetric | Sequence[AskedMetric],
+    out: str | None = None,
+    prompts: str | None = None,
+    outputs: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    allow_extra: bool = False,
+    model: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    by: str | Sequence[str] = (),
+    max_failed: float = 0.0,
+    background: tuple[int, int, int] = _WHITE,
+    max_pixels: int = 180_000_000,
+    first_frame: bool = False,
+    truncation: str = "truncate",
+    seed: int = 0,
+    resamples: int = 1000,
+    level: float = 0.95,
+    batch_size: int | None = None,
+    workers: int | None = None,
+    store: str | None = None,
+    cache_dir: str | None = None,
+    offline: bool | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Scores a data set; the call behind `beholder run`.
+
+    Args:
+        data: a manifest path, folder, tar file or URL; a DataFrame, Dataset, list of dicts or generator of dicts.
+        metrics: one metric or several, as printed ("clip_score", "clip_i(reduce=max)") or as objects.
+        out: run folder; `runs/<input>-<key>` when None, so that the same call finds its own folder again.
+        prompts: prompt file, together with `outputs` and instead of `data`.
+        outputs: template of output paths, like "out/{method}/{prompt_id}_{seed}.png".
+        mapping: own column name → canonical name.
+        allow_extra: accept files that no prompt names.
+        model: encoder of the image-text metrics that name none.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        dtype: "auto" (float32), "float32", "bfloat16", "float16".
+        by: column, or columns whose combinations are summarised apart.
+        max_failed: share of samples that may have a fault before `Run.exit_code` is 3.
+        background: RGB behind transparency.
+        max_pixels: pictures with more pixels get the status `too_large`.
+        first_frame: take the first frame of an animation instead of the status `unreadable`.
+        truncation: "truncate" marks rows whose text was cut, "error" gives them the status `failed`.
+        seed: seed of the bootstrap.
+        resamples: resamples of the bootstrap.
+        level: level of the confidence intervals.
+        batch_size: images in a batch; the model's own default when None.
+        workers: decode threads; the number of processors when None.
+        store: feature store folder; below BEHOLDER_CACHE or the user's cache folder when None.
+        cache_dir: folder to look for weights in first.
+        offline: True never fetches anything.
+        overwrite: replace a run of another identity in `out`.
+        progress: who is told of the progress.
+
+    Returns:
+        The finished run. Rows without a value have a status and a reason; nothing is raised for them.
+
+    Raises:
+        UserError: wrong settings, faults of the input's form, missing weights: before anything is computed.
+    """
+    config = make_config(
+        {
+            "data": data if isinstance(data, str) else None,
+            "prompts": prompts, "outputs": outputs, "mapping": dict(mapping or {}), "allow_extra": allow_extra,
+            "metrics": tuple(_asked(item) for item in _many(metrics)), "model": model, "dtype": dtype,
+            "background": background, "max_pixels": max_pixels, "first_frame": first_frame,
+            "truncation": truncation, "seed": seed, "resamples": resamples, "level": level,
+            "out": None if out is None else str(out), "by": (by,) if isinstance(by, str) else tuple(by),
+            "max_failed": max_failed, "device": device, "batch_size": batch_size, "workers": workers,
+            "store": None if store is None else str(store),
+            "cache_dir": None if cache_dir is None else str(cache_dir),
+            "offline": offline, "overwrite": overwrite,
+        },
+        source="the arguments",
+    )  # fmt: skip
+    source = None
+    if data is not None and not isinstance(data, str):
+        from beholder.manifest import open_source
+
+        source = open_source(data, mapping=dict(mapping or {}) or None, allow_extra=allow_extra)
+    return execute(config, metrics=_many(metrics), source=source, progress=progress)
+
+
+run = evaluate
+
+
+def open_run(
+    out: str,
+    *,
+    metrics: AskedMetric | Sequence[AskedMetric],
+    model: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    by: str | Sequence[str] = (),
+    max_failed: float = 0.0,
+    store: str | None = None,
+    overwrite: bool = False,
+) -> OpenRun:
+    """A run to feed from a generation loop.
+
+    >>> with beholder.open_run("runs/live", metrics=["clip_score"]) as r:        # doctest: +SKIP
+    ...     r.add(output=image, prompt="a red car", seed=0)
+    >>> r.run.summary                                                            # doctest: +SKIP
+
+    Args:
+        out: run folder.
+        metrics: as in `evaluate`; so are the others.
+
+    Returns:
+        A context manager with `add(output=…, prompt=…, …)`; its `run` is set when the block ends.
+    """
+    from beholder.manifest.rows import make_sample
+    from beholder.runs.plan import make_plan
+
+    config = make_config(
+        {
+            "metrics": tuple(_asked(item) for item in _many(metrics)), "model": model, "dtype": dtype,
+            "device": device, "by": (by,) if isinstance(by, str) else tuple(by), "max_failed": max_failed,
+            "out": str(out), "store": None if store is None else str(store), "overwrite": overwrite,
+        },
+        source="the arguments",
+    )  # fmt: skip
+    plan = make_plan(config, metrics=_many(metrics))
+    return OpenRun(Session(config, plan, source_name="open_run"), make_sample)
+
+
+@dataclass(frozen=True)
+class ScoredPair:
+    """One score of `beholder.score`, with the names of what was scored."""
+
+    image: str
+    text: str | None
+    score: Score
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """What `beholder.score` gives, whatever the input was.
+
+    Args:
+        rows: one entry a pair, images outermost.
+        images: names of the images.
+        texts: the texts; (None,) when none were given.
+        metric: printed identity.
+        notices: what the user should know.
+    """
+
+    rows: tuple[ScoredPair, ...]
+    images: tuple[str, ...]
+    texts: tuple[str | None, ...]
+    metric: str
+    notices: tuple[str, ...] = ()
+
+    @property
+    def matrix(self) -> np.ma.MaskedArray[Any, Any]:
+        """(images, texts) float64, masked where there is no value; (images, 1) for pairs and without texts."""
+        import numpy as np
+
+        values = [0.0 if row.score.value is None else row.score.value for row in self.rows]
+        mask = [row.score.value is None for row in self.rows]
+        shape = (len(self.images), len(self.rows) // len(self.images))
+        return np.ma.MaskedArray(np.reshape(values, shape), np.reshape(mask, shape))
+
+    def __iter__(self) -> Iterator[ScoredPair]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __float__(self) -> float:
+        if len(self.rows) != 1:
+            raise UserError("float() needs exactly one score", got=f"{len(self.rows)}", fix="Use .matrix")
+        score = self.rows[0].score
+        if score.value is None:
+            raise UserError("float() needs a score with a value", got=f"status {score.status} ({score.reason})")
+        return score.value
+
+
+def score(
+    metric: AskedMetric,
+    *,
+    images: Any,
+    texts: str | Sequence[str] | None = None,
+    references: Any = None,
+    reference_texts: Sequence[str] | None = None,
+    pairs: bool = False,
+    model: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    background: tuple[int, int, int] = _WHITE,
+    max_pixels: int = 180_000_000,
+    first_frame: bool = False,
+    value_range: tuple[float, float] | None = None,
+    cache_dir: str | None = None,
+    offline: bool | None = None,
+) -> ScoreTable:
+    """Scores single images; nothing is written anywhere.
+
+    Args:
+        metric: as in `evaluate`.
+        images: one image or a list: paths, bytes, PIL images, arrays, tensors.
+        texts: one text or a list; every image is scored with every text.
+        references: reference images of every image.
+        reference_texts: reference captions of every image, for `clip_score(variant=ref_hessel)`.
+        pairs: score image i with text i only; the lists must be equally long.
+        model: encoder, when the metric names none.
+        device: as in `evaluate`; so are the others.
+        value_range: (low, high) of float arrays.
+
+    Returns:
+        A table of (images × texts) scores; the same type whatever the input.
+    """
+    config = make_config(
+        {
+            "metrics": (_asked(metric),), "model": model, "dtype": dtype, "device": device, "background": background,
+            "max_pixels": max_pixels, "first_frame": first_frame, "offline": offline,
+            "cache_dir": None if cache_dir is None else str(cache_dir),
+        },
+        source="the arguments",
+    )  # fmt: skip
+    from beholder.media.sources import as_medium
+
+    media = [as_medium(item, value_range=value_range) for item in _media(images)]
+    captions: list[str | None] = [None] if texts is None else [texts] if isinstance(texts, str) else list(texts)
+    if pairs and len(media) != len(captions):
+        raise OptionError("pairs need as many images as texts", got=f"{len(media)} images and {len(captions)} texts")
+    real = tuple(as_medium(item, value_range=value_range) for item in _media(references))
+    extras = {} if reference_texts is None else {"reference_texts": list(reference_texts)}
+    couples = zip(media, captions) if pairs else ((medium, text) for medium in media for text in captions)
+    samples = [
+        Sample(str(at), medium, row=at + 1, prompt=text, references=real, extras=extras)
+        for at, (medium, text) in enumerate(couples)
+    ]
+    if not samples:
+        raise OptionError("score needs at least one image", got="none")
+    return _score_samples(config, metric, samples, media, captions, pairs=pairs)
+
+
+def _score_samples(
+    config: RunConfig,
+    asked: AskedMetric,
+    samples: Sequence[Sample],
+    media: Sequence[Any],
+    captions: Sequence[str | None],
+    *,
+    pairs: bool,
+) -> ScoreTable:
+    from beholder.runs.engine import chunks, score_names
+    from beholder.runs.plan import make_plan
+    from beholder.runs.quick import score_in_memory
+
+    plan = make_plan(config, metrics=[asked])
+    identity = plan.metrics[0].metric.identity
+    names = score_names(plan.metrics[0].label)
+    rows: list[ScoredPair] = []
+    table, notices = score_in_memory(plan, config, chunks(samples))
+    columns = [
+        table.column(name).to_pylist() if name in table.column_names else [None] * len(samples) for name in names
+    ]
+    for sample, value, status, reason, evidence in zip(samples, *columns, strict=True):
+        found = None if evidence is None else _read_evidence(evidence)
+        name = "" if sample.output is None else sample.output.name
+        rows.append(ScoredPair(name, sample.prompt, Score(sample.id, identity, value, Status(status), reason, found)))
+    texts = (None,) if pairs else tuple(captions)
+    return ScoreTable(tuple(rows), tuple(medium.name for medium in media), texts, identity, tuple(notices))
+
+
+def _read_evidence(text: str) -> dict[str, Any]:
+    import json
+
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def list_metrics(family: str | None = None) -> list[MetricInfo]:
+    """Cards of all metrics that load, by name; of one family when it is named."""
+    from beholder.metrics.catalog import METRICS
+
+    cards = []
+    for name in METRICS.names():
+        try:
+            cards.append(METRICS.get(name).info)
+        except UserError:
+            continue  # a broken plug-in; `METRICS.broken()` and `beholder list` tell of it
+    families = sorted({card.family for card in cards})
+    if family is not None and family not in families:
+        raise OptionError(f"a family must be one of: {', '.join(families)}", got=repr(family))
+    return [card for card in cards if family in (None, card.family)]
+
+
+def list_models() -> list[ModelCard]:
+    """Cards of all models that are known by name."""
+    from beholder.backends.pool import list_models as cards
+
+    return list(cards())
+
+
+def _many(value: Any) -> list[Any]:
+    return [value] if isinstance(value, (str, MetricSpec, SampleMetric)) else list(value)
+
+
+def _media(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple, Iterator)) else [value]
+
+
+def _asked(item: AskedMetric) -> str:
+    return item.identity if isinstance(item, SampleMetric) else str(item)

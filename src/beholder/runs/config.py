@@ -1,0 +1,160 @@
+"""Everything that a run takes, as one checked object: from arguments, a TOML file, a preset or another run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from beholder._errors import Fault, InputError, OptionError, UnknownNameError, UserError
+from beholder.media.base import DecodeOptions
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class RunConfig(BaseModel):
+    """Settings of a run. Those under *identity* move numbers; the others do not."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # input
+    data: str | None = Field(None, description="manifest, folder, tar file or URL")
+    prompts: str | None = Field(None, description="prompt file, together with `outputs`")
+    outputs: str | None = Field(None, description="template of output paths, like out/{method}/{prompt_id}.png")
+    mapping: dict[str, str] = Field(default_factory=dict, description="own column name → canonical name")
+    allow_extra: bool = Field(False, description="accept files that no prompt names")
+
+    # identity
+    metrics: tuple[str, ...] = Field((), description="metrics, as printed")
+    model: str | None = Field(None, description="encoder of image-text metrics that name none")
+    dtype: str = Field("auto", description="auto, float32, bfloat16 or float16")
+    background: tuple[int, int, int] = Field((255, 255, 255), description="RGB behind transparency")
+    max_pixels: int = Field(180_000_000, gt=0, description="pictures with more pixels are too_large")
+    first_frame: bool = Field(False, description="take the first frame of an animation")
+    truncation: Literal["truncate", "error"] = Field("truncate", description="what happens to a text that is too long")
+    seed: int = Field(0, ge=0, description="seed of the bootstrap")
+    resamples: int = Field(1000, ge=100, description="resamples of the bootstrap")
+    level: float = Field(0.95, gt=0, lt=1, description="level of the confidence intervals")
+
+    # the rest
+    out: str | None = Field(None, description="run folder")
+    by: tuple[str, ...] = Field((), description="columns to group the summary by")
+    max_failed: float = Field(0.0, ge=0, le=1, description="allowed share of samples with a fault")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:N or mps")
+    batch_size: int | None = Field(None, gt=0, description="batch of the image encoder")
+    workers: int | None = Field(None, gt=0, description="decode threads")
+    store: str | None = Field(None, description="feature store folder")
+    cache_dir: str | None = Field(None, description="folder to look for weights in first")
+    offline: bool | None = Field(None, description="never fetch anything")
+    overwrite: bool = Field(False, description="replace a run folder of another identity")
+
+    @field_validator("metrics", "by", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @property
+    def decode(self) -> DecodeOptions:
+        """The part of the settings that says how files become pixels."""
+        return DecodeOptions(self.background, self.max_pixels, self.first_frame)
+
+
+IDENTITY_FIELDS = (
+    "metrics", "model", "dtype", "background", "max_pixels", "first_frame", "truncation", "seed", "resamples", "level",
+)  # fmt: skip
+"""Settings that `--like` takes over from another run."""
+
+PRESETS: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "hessel": (
+        {"metrics": ("clip_score(variant=hessel)",)},
+        "CLIPScore of arXiv 2104.08718: ViT-B/32, 2.5·max(cos, 0), prefix 'A photo depicts '.",
+    ),
+    "torchmetrics": (
+        {"metrics": ("clip_score(variant=torchmetrics)",)},
+        "torchmetrics' CLIPScore: ViT-L/14, 100·cos, the mean clamped at 0.",
+    ),
+    "customconcept101": (
+        {
+            "metrics": (
+                'clip_score(model=openai:ViT-B-32, prefix="", variant=hessel)',
+                "clip_i(model=openai:ViT-B-32)",
+            )
+        },
+        "CustomConcept101's evaluate.py: ViT-B/32, text 2.5·max(cos, 0) without prefix, image mean over all pairs.",
+    ),
+    "dreambooth": (
+        {"metrics": ("clip_t(model=openai:ViT-B-32)", "clip_i(model=openai:ViT-B-32)")},
+        "DreamBooth's CLIP-T and CLIP-I, with ViT-B/32 as CustomConcept101 uses it; DINO-I is not built yet.",
+    ),
+}
+"""Published settings by name: what they set, and where they come from."""
+
+
+def make_config(settings: Mapping[str, Any], *, source: str = "the settings") -> RunConfig:
+    """A checked config; every wrong setting is reported at once.
+
+    Raises:
+        InputError: listing all faults.
+    """
+    faults = []
+    for name in settings:
+        if name not in RunConfig.model_fields:
+            hint = UnknownNameError("setting", name, RunConfig.model_fields)
+            faults.append(Fault(str(hint), where=name))
+    known = {name: value for name, value in settings.items() if name in RunConfig.model_fields}
+    try:
+        config = RunConfig(**known)
+    except ValidationError as error:
+        for item in error.errors():
+            where = ".".join(str(part) for part in item["loc"])
+            faults.append(Fault(f"{item['msg']}; got {item['input']!r}", where=where))
+    if faults:
+        raise InputError(source, faults)
+    return config
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Settings from a TOML file. Paths in it are relative to the file, like those of a manifest.
+
+    Raises:
+        UserError: the file cannot be read or is no TOML.
+    """
+    path = Path(path)
+    try:
+        settings: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError("a config file must be readable", got=f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError("a config file must be valid TOML", got=f"{path}: {error}") from error
+    for name in ("data", "prompts", "outputs", "out", "store", "cache_dir"):
+        value = settings.get(name)
+        if isinstance(value, str) and "://" not in value and not Path(value).is_absolute():
+            settings[name] = str(path.parent / value)
+    return settings
+
+
+def preset_settings(name: str) -> tuple[dict[str, Any], str]:
+    """What a preset sets, and a sentence on where it comes from."""
+    if name not in PRESETS:
+        raise UnknownNameError("preset", name, PRESETS, fix="Presets: " + ", ".join(sorted(PRESETS)))
+    settings, about = PRESETS[name]
+    return dict(settings), about
+
+
+def settings_like(run: str | Path) -> dict[str, Any]:
+    """The identity of another run: its metrics, model, dtype, decoding and statistics settings."""
+    path = Path(run) / "run.json"
+    try:
+        asked = json.loads(path.read_text(encoding="utf-8"))["asked"]
+    except (OSError, ValueError, KeyError) as error:
+        raise OptionError(
+            "--like needs a run folder", got=str(run), fix="Name a folder that `beholder run` made"
+        ) from error
+    return {name: asked[name] for name in IDENTITY_FIELDS if name in asked}

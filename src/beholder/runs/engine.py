@@ -1,0 +1,298 @@
+"""The engine: samples in chunks, every feature once, scores into the journal, tables at the end.
+
+A chunk goes through five steps: select items, find their content keys, look the features up, make the missing ones,
+score. Features live in the store and scores in the journal, both on disk after every chunk, so a killed run goes on
+where it stopped. With several models the samples are streamed once a model, so that two of them are never in memory
+together; a source that can be read only once is scored in one pass with all its models loaded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from beholder._errors import UserError
+from beholder.backends.base import ImageTextEncoder, ResolvedModel
+from beholder.manifest.schema import Sample, SampleSource
+from beholder.metrics.base import ScoreColumns
+from beholder.records import Status
+from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, leaks, read_chunk
+from beholder.runs.config import RunConfig
+from beholder.runs.journal import Frame, Journal
+from beholder.runs.make import Failures, default_workers, make_images, make_texts
+from beholder.runs.notices import Notices
+from beholder.runs.plan import Plan, PlannedMetric
+from beholder.runs.progress import Progress
+from beholder.runs.rows import sample_columns, typed_array
+from beholder.runs.store import FeatureStore, Space
+
+CHUNK = 1024
+"""Samples in a chunk: what a kill can cost at most in scoring (features are flushed every few seconds)."""
+
+
+class Scorer:
+    """Turns chunks of samples into scores.
+
+    Args:
+        plan: what to score.
+        config: the run's settings.
+        store: where features are.
+        pad: False makes a batch no larger than what there is to encode, for quick looks at a few files.
+    """
+
+    def __init__(self, plan: Plan, config: RunConfig, store: FeatureStore, *, pad: bool = True) -> None:
+        self.plan, self.config, self.store = plan, config, store
+        self.notices = Notices()
+        self._pad = pad
+        self._pool = ThreadPoolExecutor(config.workers or default_workers(), thread_name_prefix="beholder-decode")
+        self._spaces = plan.spaces()
+        self._numbers = {name: store.space(space) for name, (space, _) in self._spaces.items()}
+        self._loaded: dict[str, ImageTextEncoder] = {}
+        self._failures: dict[str, Failures] = {name: {} for name in self._spaces}
+        self._constants: dict[str, Mapping[str, float]] = {}
+        self._reserved = [name for planned in plan.metrics for name in score_names(planned.label)]
+
+    # one chunk
+
+    def prepare(self, samples: Sequence[Sample]) -> tuple[Chunk, dict[str, pa.Array]]:
+        """Reads a chunk: its kept columns, selections and keys."""
+        columns = sample_columns(samples, self._reserved)
+        chunk = read_chunk(samples, columns, self.plan, self._pool)
+        return chunk, columns
+
+    def ensure(self, chunk: Chunk, models: Iterable[str] | None = None) -> None:
+        """Makes the chunk's missing features; those of `models` only when given."""
+        chosen = set(models) if models is not None else None
+        for name, (space, model) in self._spaces.items():
+            if chosen is None or model.key in chosen:
+                self._make_missing(name, space, model, chunk)
+
+    def score(self, chunk: Chunk, columns: dict[str, pa.Array]) -> tuple[dict[str, Any], pa.RecordBatch]:
+        """Scores a chunk whose features are there: a journal header, and the rows with their scores."""
+        spaces = {name: self._features(name, chunk) for name in chunk.wanted}
+        rows = len(chunk.samples)
+        out = dict(columns)
+        header: dict[str, Any] = {"chunk": chunk.key, "rows": rows, "retry": False, "truncated": {}}
+        for work in chunk.work:
+            scored, result = self._score_metric(work, spaces)
+            values, codes, reasons, evidence = _spread(work, scored, result, rows)
+            label = work.planned.label
+            names = score_names(label)
+            out[names[0]] = pa.array(values, pa.float64(), mask=codes != 0)
+            out[names[1]] = _status_array(codes)
+            if any(reason is not None for reason in reasons):
+                out[names[2]] = pa.array(reasons, pa.string())
+            if any(item is not None for item in evidence):
+                out[names[3]] = typed_array(evidence)
+            header["truncated"][label] = sum(1 for item in result.evidence.values() if item.get("truncated"))
+            header["retry"] = header["retry"] or bool((codes == _CODES[Status.FAILED]).any())
+            self._add_group_keys(work.planned, chunk.samples, out)
+        header["leaks"] = leaks(chunk)
+        return header, pa.record_batch(out)
+
+    def _add_group_keys(self, planned: PlannedMetric, samples: Sequence[Sample], out: dict[str, pa.Array]) -> None:
+        keys = [planned.metric.group_key(sample) for sample in samples]
+        if any(key is not None for key in keys):
+            out[group_name(planned.label)] = pa.array(keys, pa.string())
+
+    def _score_metric(self, work: MetricWork, spaces: Mapping[str, SpaceFeatures]) -> tuple[list[int], ScoreColumns]:
+        rows, batch = feature_batch(work, spaces, self._space_constants)
+        if self.plan.truncation == "error":
+            rows, batch = _refuse_truncated(work, rows, batch, spaces, self._space_constants)
+        if not rows:
+            return [], ScoreColumns(np.zeros(0))
+        return rows, work.planned.metric.score(batch)
+
+    # features
+
+    def _make_missing(self, name: str, space: Space, model: ResolvedModel, chunk: Chunk) -> None:
+        wanted, number, failures = chunk.wanted[name], self._numbers[name], self._failures[name]
+        if not wanted:
+            return
+        keys = list(wanted)
+        there = self.store.has(number, keys)
+        missing = {key: wanted[key] for key in keys if key not in there and key not in failures}
+        if not missing:
+            return
+        encoder = self._encoder(model)
+        self._remember_constants(name, encoder)
+
+        def done(made: list[bytes], columns: Any) -> None:
+            self.store.put(number, made, columns)
+
+        texts = space.feature == "text_embedding"
+        size = (None if texts else self.config.batch_size) or (encoder.text_batch if texts else encoder.image_batch)
+        size = size if self._pad else min(size, len(missing))
+        if texts:
+            self.notices.texts(model, missing.values())
+            made = make_texts(encoder, cast("Any", missing), pool=self._pool, batch_size=size, done=done)
+        else:
+            images = cast("Any", missing)
+            made = make_images(encoder, images, decode=self.config.decode, pool=self._pool, batch_size=size, done=done)
+        failures.update(made)
+
+    def _features(self, name: str, chunk: Chunk) -> SpaceFeatures:
+        keys = list(chunk.wanted[name])
+        rows, columns = self.store.get(self._numbers[name], keys)
+        failures = self._failures[name]
+        lost = [key for key in keys if key not in rows and key not in failures]
+        if lost:
+            # A shard was damaged or pruned between the look-up and the reading: make its features again.
+            self._make_missing(name, *self._spaces[name], chunk)
+            rows, columns = self.store.get(self._numbers[name], keys)
+        found = {key: failures[key] for key in keys if key in failures} if failures else {}
+        gone = [key for key in keys if key not in rows and key not in found]
+        for key in gone:
+            found[key] = (Status.FAILED, "its feature could not be read back from the feature store")
+        return SpaceFeatures(rows, columns, found)
+
+    def _space_constants(self, name: str) -> Mapping[str, float]:
+        if name not in self._constants:
+            stored = self.store.constants(self._numbers[name])
+            if stored is None:
+                self._remember_constants(name, self._encoder(self._spaces[name][1]))
+            else:
+                self._constants[name] = stored
+        return self._constants[name]
+
+    def _remember_constants(self, name: str, encoder: ImageTextEncoder) -> None:
+        if name not in self._constants:
+            self._constants[name] = dict(encoder.constants)
+            self.store.set_constants(self._numbers[name], encoder.constants)
+
+    # models
+
+    def _encoder(self, model: ResolvedModel) -> ImageTextEncoder:
+        if model.key not in self._loaded:
+            from beholder.backends.pool import load_model
+
+            self._loaded[model.key] = load_model(model, device=self.config.device)
+        return self._loaded[model.key]
+
+    def release(self) -> None:
+        """Unloads every model."""
+        for encoder in self._loaded.values():
+            encoder.close()
+        self._loaded.clear()
+
+    def close(self) -> None:
+        """Unloads the models and ends the decode threads."""
+        self.release()
+        self._pool.shutdown(cancel_futures=True)
+
+
+_STATUSES = [status.value for status in Status]
+_CODES = {status: code for code, status in enumerate(Status)}
+
+
+def score_names(label: str) -> tuple[str, str, str, str]:
+    """The columns of a metric: value, status, reason, evidence."""
+    return label, f"{label}_status", f"{label}_reason", f"{label}_evidence"
+
+
+def group_name(label: str) -> str:
+    """The column that holds a metric's group keys in the journal."""
+    return f"{label}_group"
+
+
+def _status_array(codes: np.ndarray) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(_STATUSES)).cast(pa.string())
+
+
+def _spread(
+    work: MetricWork, scored: Sequence[int], result: ScoreColumns, rows: int
+) -> tuple[np.ndarray, np.ndarray, list[str | None], list[Any]]:
+    """Scores of the rows that were scored and verdicts of the others, as columns over the whole chunk."""
+    values = np.zeros(rows, dtype=np.float64)
+    codes = np.zeros(rows, dtype=np.int8)
+    reasons: list[str | None] = [None] * rows
+    evidence: list[Any] = [None] * rows
+    values[scored] = result.values
+    for at, (status, reason) in result.statuses.items():
+        work.verdicts[scored[at]] = (status, reason)
+    for at, item in result.evidence.items():
+        evidence[scored[at]] = dict(item)
+    for row, (status, reason) in work.verdicts.items():
+        codes[row], reasons[row] = _CODES[Status(status)], reason
+    broken = (codes == 0) & ~np.isfinite(values)
+    for row in np.flatnonzero(broken).tolist():
+        codes[row], reasons[row] = _CODES[Status.FAILED], "the metric gave a value that is not a finite number"
+    return values, codes, reasons, evidence
+
+
+def _refuse_truncated(
+    work: MetricWork, rows: list[int], batch: Any, spaces: Mapping[str, SpaceFeatures], constants: Any
+) -> tuple[list[int], Any]:
+    """Under `truncation = error`: rows with a text that was cut get a status instead of a score."""
+    bad: set[int] = set()
+    for name, columns in batch.slots.items():
+        if not isinstance(columns, Mapping) or "truncated" not in columns:
+            continue
+        for at in np.flatnonzero(columns["truncated"]):
+            tokens = int(columns["n_tokens"][at])
+            reason = f"the text of slot {name!r} has {tokens} tokens, more than the model takes (truncation=error)"
+            work.verdicts[rows[at]] = (Status.FAILED, reason)
+            bad.add(rows[at])
+    if not bad:
+        return rows, batch
+    keep = [at for at, row in enumerate(work.rows) if row not in bad]
+    for slot in work.slots.values():
+        spans = [(slot.offsets[at], slot.offsets[at + 1]) for at in keep]
+        slot.keys = [key for start, end in spans for key in slot.keys[start:end]]
+        slot.offsets = [0, *itertools.accumulate(end - start for start, end in spans)]
+    work.rows = [work.rows[at] for at in keep]
+    return feature_batch(work, spaces, constants)
+
+
+def chunks(samples: Iterable[Sample], size: int = CHUNK) -> Iterator[list[Sample]]:
+    """Samples in lists of `size`, the last one shorter."""
+    source = iter(samples)
+    while part := list(itertools.islice(source, size)):
+        yield part
+
+
+def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Progress) -> list[Frame]:
+    """Scores a whole source; the frames in the order of its rows."""
+    total = source.count()
+    models = list(scorer.plan.models.values())
+    # The last model's pass scores too. A source that can be read only once gets that one pass, with all models.
+    for model in models[:-1] if source.replayable else []:
+        progress.stage(f"encoding with {model.id}", total)
+        for samples in chunks(source):
+            chunk, _ = scorer.prepare(samples)
+            if _scored(journal, chunk) is None:
+                scorer.ensure(chunk, [model.key])
+                scorer.store.flush()
+            progress.advance(len(samples))
+        scorer.release()
+    progress.stage("scoring", total)
+    frames = []
+    for samples in chunks(source):
+        frames.append(score_samples(scorer, samples, journal))
+        progress.advance(len(samples))
+    if not frames:
+        raise UserError(f"{source.name} must hold at least one sample", got="none")
+    return frames
+
+
+def _scored(journal: Journal, chunk: Chunk) -> Frame | None:
+    """The frame of a chunk that was scored before; None too when a row of it failed and deserves another try."""
+    frame = journal.find(chunk.key)
+    return None if frame is None or frame.header["retry"] else frame
+
+
+def score_samples(scorer: Scorer, samples: Sequence[Sample], journal: Journal) -> Frame:
+    """Scores one chunk, or finds it in the journal."""
+    chunk, columns = scorer.prepare(samples)
+    frame = _scored(journal, chunk)
+    if frame is not None:
+        return frame
+    scorer.ensure(chunk)
+    header, batch = scorer.score(chunk, columns)
+    scorer.store.flush()
+    return journal.append(header, batch)

@@ -1,0 +1,122 @@
+"""From journal frames to the tables of a finished run, streamed: one frame in memory at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from beholder.runs.engine import group_name, score_names
+from beholder.runs.journal import Frame, Journal
+from beholder.runs.plan import PlannedMetric
+from beholder.runs.rows import conform, unify
+
+
+def write_tables(path: Path, journal: Journal, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]) -> None:
+    """Writes `scores.parquet` and `scores.csv`, whole or not at all, rows in the order of the input."""
+    schema = _column_order(unify([journal.read(frame).schema for frame in frames]), metrics)
+    grouped = _grouped_scores(journal, frames, metrics)
+    kept = pa.schema([item for item in schema if item.name not in {group_name(m.label) for m in metrics}])
+    temporary = [path / ".scores.parquet.tmp", path / ".scores.csv.tmp"]
+    try:
+        flat = pa.schema([pa.field(item.name, _flat_type(item.type)) for item in kept])
+        with pq.ParquetWriter(temporary[0], kept) as parquet, pyarrow.csv.CSVWriter(temporary[1], flat) as text:
+            for table in _scored_tables(journal, frames, grouped):
+                table = conform(table, kept)
+                parquet.write_table(table)
+                text.write_table(_flatten(table))
+        os.replace(temporary[0], path / "scores.parquet")
+        os.replace(temporary[1], path / "scores.csv")
+    finally:
+        for item in temporary:
+            with suppress(OSError):
+                item.unlink(missing_ok=True)
+
+
+def _column_order(schema: pa.Schema, metrics: Sequence[PlannedMetric]) -> pa.Schema:
+    """The user's columns first, then each metric's in the order asked for."""
+    scored = [name for planned in metrics for name in score_names(planned.label)]
+    own = [item for item in schema if item.name not in scored]
+    return pa.schema(own + [schema.field(name) for name in scored if name in schema.names])
+
+
+Grouped = dict[str, tuple[np.ndarray, dict[int, tuple[str, str]]]]
+
+
+def _grouped_scores(journal: Journal, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]) -> Grouped:
+    """Final scores of the metrics whose value depends on a group of rows (win probabilities), by label."""
+    result: Grouped = {}
+    for planned in metrics:
+        name = group_name(planned.label)
+        columns = [_value_and_group(journal.read(frame), planned.label, name) for frame in frames]
+        if all(groups is None for _, groups in columns):
+            continue
+        values = np.concatenate([v for v, _ in columns])
+        keys = pa.concat_arrays([g if g is not None else pa.nulls(len(v), pa.string()) for v, g in columns])
+        codes = np.asarray(pc.dictionary_encode(keys).indices.fill_null(-1))
+        scored = np.flatnonzero(~np.isnan(values) & (codes >= 0))
+        order = scored[np.argsort(codes[scored], kind="stable")]
+        groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []
+        final = planned.metric.score_groups(values, groups)
+        statuses = {row: (status.value, reason) for row, (status, reason) in final.statuses.items()}
+        result[planned.label] = (np.asarray(final.values, dtype=np.float64), statuses)
+    return result
+
+
+def _value_and_group(table: pa.Table, label: str, group: str) -> tuple[np.ndarray, pa.Array | None]:
+    values = np.asarray(table.column(label).combine_chunks().fill_null(float("nan")))
+    keys = table.column(group).combine_chunks() if group in table.column_names else None
+    return values, keys
+
+
+def _scored_tables(journal: Journal, frames: Sequence[Frame], grouped: Grouped) -> Iterator[pa.Table]:
+    start = 0
+    for frame in frames:
+        table = journal.read(frame)
+        for label, (values, statuses) in grouped.items():
+            table = _with_group_scores(table, label, values, statuses, start)
+        start += table.num_rows
+        yield table
+
+
+def _with_group_scores(
+    table: pa.Table, label: str, values: np.ndarray, changed: dict[int, tuple[str, str]], start: int
+) -> pa.Table:
+    """Replaces raw scores by those that depend on the group; rows in `changed` lose their value."""
+    value_name, status_name, reason_name, _ = score_names(label)
+    rows = table.num_rows
+    statuses = table.column(status_name).to_pylist()
+    reasons = table.column(reason_name).to_pylist() if reason_name in table.column_names else [None] * rows
+    for row in range(start, start + rows):
+        if row in changed:
+            statuses[row - start], reasons[row - start] = changed[row]
+    none = np.array([status != "ok" for status in statuses])
+    part = np.where(none, 0.0, values[start : start + rows])
+    table = _set(table, value_name, pa.array(part, pa.float64(), mask=none))
+    table = _set(table, status_name, pa.array(statuses, pa.string()))
+    return _set(table, reason_name, pa.array(reasons, pa.string()))
+
+
+def _set(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    if name in table.column_names:
+        return table.set_column(table.column_names.index(name), name, column)
+    return table.append_column(name, column)
+
+
+def _flat_type(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_list(kind) else kind
+
+
+def _flatten(table: pa.Table) -> pa.Table:
+    """Lists as text with `|` between the items, as CSV manifests have them."""
+    for at, item in enumerate(table.schema):
+        if pa.types.is_list(item.type):
+            table = table.set_column(at, item.name, pc.binary_join(table.column(at), "|"))
+    return table

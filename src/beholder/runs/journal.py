@@ -1,0 +1,130 @@
+"""The journal: an append-only log of scored chunks, readable after a crash.
+
+A frame is `BHJ1`, the lengths of a JSON header and an Arrow IPC payload, the crc32 of both, then header and payload.
+A frame counts when it is whole; a torn one at the end (the process was killed while it wrote) is cut off before the
+next append. Frames are found again by their chunk key, so a chunk that is unchanged is never scored twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from beholder._errors import StoreError
+from beholder._hashing import canonical_json
+
+_MAGIC = b"BHJ1"
+_HEAD = struct.Struct("<4sIQI")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a frame lies in the file, and its header."""
+
+    offset: int
+    header: Mapping[str, Any]
+
+
+class Journal:
+    """The journal of one run folder, opened for appending (its torn end is cut off) or for reading only.
+
+    Args:
+        path: the file; made when it is missing and `write` is True.
+        write: True to append.
+    """
+
+    def __init__(self, path: Path, *, write: bool = True) -> None:
+        self.path = path
+        if write:
+            path.touch(exist_ok=True)
+        self._file = open(path, "r+b" if write else "rb")  # noqa: SIM115 - closed by close()
+        self._frames: dict[str, Frame] = {}
+        end = self._scan()
+        if write:
+            self._file.truncate(end)
+        self._end = end
+
+    def _scan(self) -> int:
+        """Reads all headers; the offset behind the last whole frame."""
+        offset = 0
+        while True:
+            self._file.seek(offset)
+            head = self._file.read(_HEAD.size)
+            if len(head) < _HEAD.size:
+                return offset
+            magic, header_size, payload_size, crc = _HEAD.unpack(head)
+            if magic != _MAGIC:
+                return offset
+            body = self._file.read(header_size + payload_size)
+            if len(body) < header_size + payload_size or zlib.crc32(body) != crc:
+                return offset
+            header = json.loads(body[:header_size])
+            self._frames[header["chunk"]] = Frame(offset, header)
+            offset += _HEAD.size + len(body)
+
+    def find(self, chunk: str) -> Frame | None:
+        """The newest frame of a chunk key, or None."""
+        return self._frames.get(chunk)
+
+    def frames(self) -> list[Frame]:
+        """The newest frame of each chunk key, in the order in which they were written."""
+        return sorted(self._frames.values(), key=lambda frame: frame.offset)
+
+    def append(self, header: Mapping[str, Any], batch: pa.RecordBatch) -> Frame:
+        """Writes one frame and makes sure that it is on the disk."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        payload = sink.getvalue()
+        text = canonical_json(header).encode()
+        crc = zlib.crc32(payload, zlib.crc32(text))
+        try:
+            self._file.seek(self._end)
+            self._file.write(_HEAD.pack(_MAGIC, len(text), len(payload), crc))
+            self._file.write(text)
+            self._file.write(payload)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise StoreError(
+                "the run folder must take new scores",
+                got=str(error),
+                fix="Free some disk space, then run the same command again: nothing that was written is lost",
+            ) from error
+        frame = Frame(self._end, header)
+        self._frames[header["chunk"]] = frame
+        self._end += _HEAD.size + len(text) + len(payload)
+        return frame
+
+    def read(self, frame: Frame) -> pa.Table:
+        """The rows of a frame."""
+        self._file.seek(frame.offset)
+        _, header_size, payload_size, _ = _HEAD.unpack(self._file.read(_HEAD.size))
+        self._file.seek(header_size, os.SEEK_CUR)
+        with pa.ipc.open_stream(self._file.read(payload_size)) as reader:
+            return reader.read_all()
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of all frames, one table a frame."""
+        for frame in self.frames():
+            yield self.read(frame)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

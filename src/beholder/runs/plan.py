@@ -1,0 +1,172 @@
+"""Who needs what: from metric specifications to slots, resolved models and feature spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from beholder._errors import OptionError
+from beholder._hashing import hash_json
+from beholder._identity import MetricSpec, format_value, parse_spec
+from beholder.backends.base import LoadOptions, ResolvedModel
+from beholder.metrics.base import SampleMetric, Slot, make_metric
+from beholder.runs.config import RunConfig
+from beholder.runs.store import Space
+
+Resolver = Callable[[str], ResolvedModel]
+AskedMetric = Union[str, MetricSpec, SampleMetric]
+
+
+@dataclass(frozen=True)
+class PlannedSlot:
+    """A metric's slot with the model that fills it and the space its features live in."""
+
+    slot: Slot
+    model: ResolvedModel
+    space: Space
+
+
+@dataclass(frozen=True)
+class PlannedMetric:
+    """A metric with its column label and its slots."""
+
+    metric: SampleMetric
+    label: str
+    slots: tuple[PlannedSlot, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run's numbers depend on, apart from the samples.
+
+    Args:
+        metrics: metrics in the order asked for.
+        models: resolved models by key, in the order of first use.
+        truncation: what happens to a text that is too long.
+    """
+
+    metrics: tuple[PlannedMetric, ...]
+    models: dict[str, ResolvedModel]
+    truncation: str
+
+    @property
+    def key(self) -> str:
+        """Hash of the plan: two runs with equal keys give equal numbers on equal samples."""
+        return hash_json(self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """The plan as JSON: metrics, labels, spaces."""
+        return {
+            "metrics": [
+                {
+                    "identity": planned.metric.identity,
+                    "label": planned.label,
+                    "version": planned.metric.info.version,
+                    "settings": planned.metric.describe(),
+                    "spaces": {item.slot.name: item.space.hash for item in planned.slots},
+                }
+                for planned in self.metrics
+            ],
+            "truncation": self.truncation,
+        }
+
+    def spaces(self) -> dict[str, tuple[Space, ResolvedModel]]:
+        """All distinct spaces by hash, with their models."""
+        return {item.space.hash: (item.space, item.model) for planned in self.metrics for item in planned.slots}
+
+
+def make_metrics(asked: Sequence[AskedMetric], *, model: str | None = None) -> list[tuple[SampleMetric, str | None]]:
+    """Metrics and their labels from what was asked for.
+
+    Raises:
+        OptionError: nothing was asked for, one metric stands twice, two labels are equal, or `model` was given and
+            no metric takes it.
+    """
+    if not asked:
+        raise OptionError("a run needs at least one metric", fix="Name one with -m, for example: -m clip_score")
+    made: list[tuple[SampleMetric, str | None]] = []
+    for item in asked:
+        if isinstance(item, SampleMetric):
+            made.append((item, None))
+            continue
+        spec = parse_spec(item) if isinstance(item, str) else item
+        made.append((make_metric(spec, default_model=model), spec.label))
+    _check_distinct(made)
+    if model is not None and not any(metric.takes_model() for metric, _ in made):
+        raise OptionError("--model needs a metric that takes a model", got=", ".join(m.identity for m, _ in made))
+    return made
+
+
+def _check_distinct(made: Iterable[tuple[SampleMetric, str | None]]) -> None:
+    seen: set[str] = set()
+    for metric, _ in made:
+        if metric.identity in seen:
+            raise OptionError("each metric must be asked for once", got=f"{metric.identity} twice")
+        seen.add(metric.identity)
+
+
+def make_labels(metrics: Sequence[tuple[SampleMetric, str | None]]) -> list[str]:
+    """Column labels: `as=`, else the name, else the name with the shortest option that tells it from its namesakes."""
+    labels = [label or _short_label(metric, [m for m, _ in metrics]) for metric, label in metrics]
+    if len(set(labels)) != len(labels):
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        raise OptionError("labels must differ", got=", ".join(twice), fix="Give each its own with as=LABEL")
+    return labels
+
+
+def _short_label(metric: SampleMetric, all_metrics: Sequence[SampleMetric]) -> str:
+    name = metric.info.name
+    others = [m for m in all_metrics if m.info.name == name and m is not metric]
+    if not others or metric.identity == name:
+        return name
+    shown = parse_spec(metric.identity).options
+    candidates = [
+        f"{name}({key}={format_value(value)})"
+        for key, value in shown.items()
+        if all(parse_spec(other.identity).options.get(key) != value for other in others)
+    ]
+    return min(candidates, key=lambda text: (len(text), text), default=metric.identity)
+
+
+def make_plan(
+    config: RunConfig, *, metrics: Sequence[AskedMetric] | None = None, resolve: Resolver | None = None
+) -> Plan:
+    """Resolves every model that the metrics need and lays out the feature spaces.
+
+    Args:
+        config: the run's settings.
+        metrics: metrics to use instead of `config.metrics` (may be objects).
+        resolve: finds a model by name; the backends' pool by default.
+    """
+    resolve = resolve or _pool_resolver(config)
+    made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
+    labels = make_labels(made)
+    resolved: dict[str, ResolvedModel] = {}
+    models: dict[str, ResolvedModel] = {}
+    planned = []
+    for (metric, _), label in zip(made, labels, strict=True):
+        slots = []
+        for slot in metric.slots:
+            if slot.model not in resolved:
+                resolved[slot.model] = resolve(slot.model)
+            model = resolved[slot.model]
+            models.setdefault(model.key, model)
+            slots.append(PlannedSlot(slot, model, _space(slot, model, config)))
+        planned.append(PlannedMetric(metric, label, tuple(slots)))
+    return Plan(tuple(planned), models, config.truncation)
+
+
+def _pool_resolver(config: RunConfig) -> Resolver:
+    from beholder.backends.pool import resolve_model
+
+    options = LoadOptions(config.cache_dir, config.offline)
+    return lambda name: resolve_model(name, dtype=config.dtype, options=options)
+
+
+def _space(slot: Slot, model: ResolvedModel, config: RunConfig) -> Space:
+    params: dict[str, Any] = dict(slot.params)
+    if slot.feature.startswith("image"):
+        params["background"] = list(config.background)
+        params["first_frame"] = config.first_frame
+    return Space(model.key, slot.feature, params, {"model": model.id, "dtype": model.dtype})

@@ -1,0 +1,233 @@
+"""A run as a user meets it: header, scores, summary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from beholder._errors import UnknownNameError, UserError
+from beholder.records import Status, Summary
+from beholder.runs.journal import Journal
+from beholder.runs.rows import conform, unify
+
+_STATUSES = [status.value for status in Status]
+
+
+class Run:
+    """A run folder, finished or not.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            text = (self.path / "run.json").read_text(encoding="utf-8")
+            self.header: dict[str, Any] = json.loads(text)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                "a run is a folder with a run.json that can be read",
+                got=f"{path} ({error})",
+                fix="Name a folder that `beholder run` made",
+            ) from error
+
+    def __repr__(self) -> str:
+        metrics = ", ".join(self.labels)
+        return f"<Run {self.path} · {self.header['status']} · {self.n} samples · {metrics}>"
+
+    @property
+    def labels(self) -> list[str]:
+        """Column labels of the metrics, in the order asked for."""
+        return [item["label"] for item in self.header["metrics"]]
+
+    @property
+    def finished(self) -> bool:
+        """False for a run that was interrupted or is still running."""
+        return (self.path / "scores.parquet").exists()
+
+    @property
+    def scores(self) -> pa.Table:
+        """One row a sample: the input's columns, then value, status, reason and evidence of each metric.
+
+        Read from the disk each time. Of an unfinished run: the rows that are scored so far.
+        """
+        return self._columns(None)
+
+    @cached_property
+    def n(self) -> int:
+        """Number of samples."""
+        if self.finished:
+            return int(pq.read_metadata(self.path / "scores.parquet").num_rows)
+        return int(self.scores.num_rows)
+
+    @cached_property
+    def n_faults(self) -> int:
+        """Samples with a fault (missing, unreadable, failed …) in at least one metric."""
+        table = self._columns([f"{label}_status" for label in self.labels])
+        faults = pa.array([status.value for status in Status if status.is_fault])
+        bad = np.zeros(table.num_rows, dtype=bool)
+        for name in table.column_names:
+            bad |= np.asarray(pc.is_in(table.column(name), value_set=faults))
+        return int(bad.sum())
+
+    @property
+    def fault_share(self) -> float:
+        """Share of the samples with a fault; 0 for a run without samples."""
+        return self.n_faults / self.n if self.n else 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 3 when more samples have a fault than the run's `max_failed` allows."""
+        return 3 if self.fault_share > self.header["asked"]["max_failed"] else 0
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know beside the numbers."""
+        return list(self.header["notices"])
+
+    @cached_property
+    def summary(self) -> list[Summary]:
+        """Aggregates with intervals: over all samples, by method where there are several, and by the run's `by`."""
+        if not self.finished:
+            return self.summarise(by=self.header["asked"]["by"])
+        stored = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+        return [Summary(**row) for row in stored["rows"]]
+
+    def summarise(self, by: Sequence[str] = ()) -> list[Summary]:
+        """Aggregates over all samples and by the combination of some columns; never a new run.
+
+        Raises:
+            UnknownNameError: the run has no such column.
+        """
+        from beholder._identity import parse_spec
+        from beholder.metrics.base import make_metric
+
+        names = self._names()
+        for column in by:
+            if column not in names:
+                raise UnknownNameError("column", column, names, fix="Columns: " + ", ".join(names))
+        wanted = ["prompt", "prompt_id", "concept", "method", *by]
+        wanted += [name for label in self.labels for name in (label, f"{label}_status")]
+        table = self._columns([name for name in dict.fromkeys(wanted) if name in names])
+        asked = self.header["asked"]
+        settings = {key: asked[key] for key in ("seed", "resamples", "level")}
+        metrics = [(item["identity"], item["label"]) for item in self.header["metrics"]]
+        finish = {label: make_metric(parse_spec(identity)).finish_aggregate for identity, label in metrics}
+        return summarise_table(table, metrics, finish, by=by, **settings)
+
+    def save_summary(self, rows: Sequence[Summary]) -> None:
+        """Writes `summary.json`."""
+        from beholder.runs.store import write_atomic
+
+        data = {"schema": self.header["schema"], "rows": [asdict(row) for row in rows]}
+        text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False, default=str)
+        write_atomic(self.path / "summary.json", text.encode())
+
+    def _names(self) -> list[str]:
+        if self.finished:
+            return list(pq.read_schema(self.path / "scores.parquet").names)
+        return list(self.scores.column_names)
+
+    def _columns(self, names: Sequence[str] | None) -> pa.Table:
+        if self.finished:
+            columns = None if names is None else list(names)
+            return pq.read_table(self.path / "scores.parquet", columns=columns)
+        table = _journal_table(self.path / "journal.bin", self.labels)
+        return table if names is None else table.select([name for name in names if name in table.column_names])
+
+
+def _journal_table(path: Path, labels: Iterable[str]) -> pa.Table:
+    empty = pa.table({"id": pa.array([], pa.string())})
+    for label in labels:
+        empty = empty.append_column(label, pa.array([], pa.float64()))
+        empty = empty.append_column(f"{label}_status", pa.array([], pa.string()))
+    if not path.exists():
+        return empty
+    with Journal(path, write=False) as journal:
+        tables = list(journal.tables())
+    schema = unify([empty.schema, *[table.schema for table in tables]])
+    return pa.concat_tables([conform(table, schema) for table in [empty, *tables]])
+
+
+def open_run_folder(path: str | Path) -> Run:
+    """A run from its folder."""
+    return Run(path)
+
+
+def summarise_table(
+    table: pa.Table,
+    metrics: Sequence[tuple[str, str]],
+    finish: Mapping[str, Callable[[float], float]],
+    *,
+    by: Sequence[str] = (),
+    seed: int = 0,
+    resamples: int = 1000,
+    level: float = 0.95,
+) -> list[Summary]:
+    """Aggregates of score columns.
+
+    The unit that intervals are made over is the prompt: rows that share a concept and a `prompt_id` (or, without one,
+    the prompt's text). Where the rows have several methods, the aggregates by method are given too.
+
+    Args:
+        table: the columns of a run.
+        metrics: (identity, label) of each metric.
+        finish: by label: what the metric does to an aggregate.
+        by: columns whose combinations are aggregated apart.
+        seed: seed of the bootstrap.
+        resamples: its resamples.
+        level: level of the intervals.
+    """
+    from beholder.stats.aggregate import summarise
+
+    concepts = _codes(table, ["concept"])
+    units = _codes(table, ["prompt_id" if "prompt_id" in table.column_names else "prompt"])
+    if units is not None and concepts is not None and "prompt_id" in table.column_names:
+        units = units * (int(concepts.max(initial=0)) + 2) + concepts + 1
+        units = np.unique(units, return_inverse=True)[1]
+    groups = {name: _labels(table, name) for name in dict.fromkeys(["method", *by]) if name in table.column_names}
+    groupings: list[tuple[str, ...]] = [("method",)] if len(groups.get("method", (None, ()))[1]) > 1 else []
+    if by and tuple(by) not in groupings:
+        groupings.append(tuple(by))
+    rows: list[Summary] = []
+    for identity, label in metrics:
+        statuses = pc.index_in(table.column(f"{label}_status"), value_set=pa.array(_STATUSES))
+        rows += summarise(
+            identity,
+            label,
+            np.asarray(table.column(label).fill_null(0.0), dtype=np.float64),
+            np.asarray(statuses, dtype=np.int64),
+            _STATUSES,
+            units,
+            concepts,
+            groups,
+            by=groupings,
+            finish=finish[label],
+            seed=seed,
+            resamples=resamples,
+            level=level,
+        )
+    return rows
+
+
+def _codes(table: pa.Table, names: Sequence[str]) -> np.ndarray | None:
+    """One integer a row for the first of the columns that exists; −1 where it is null."""
+    for name in names:
+        if name in table.column_names:
+            return _labels(table, name)[0]
+    return None
+
+
+def _labels(table: pa.Table, name: str) -> tuple[np.ndarray, list[Any]]:
+    encoded = pc.dictionary_encode(table.column(name).combine_chunks())
+    return np.asarray(encoded.indices.fill_null(-1), dtype=np.int64), encoded.dictionary.to_pylist()

@@ -1,0 +1,160 @@
+"""One run from start to finish: folder, store, journal, engine, tables. Also the loop that users feed themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from beholder._errors import UserError
+from beholder.manifest.schema import Sample, SampleSource
+from beholder.runs.config import RunConfig
+from beholder.runs.engine import CHUNK, Scorer, score_samples, stream
+from beholder.runs.finish import write_tables
+from beholder.runs.folder import RunFolder, make_header
+from beholder.runs.inputs import config_source, default_out
+from beholder.runs.journal import Frame, Journal
+from beholder.runs.plan import AskedMetric, Plan, make_plan
+from beholder.runs.progress import NoProgress, Progress
+from beholder.runs.results import Run
+from beholder.runs.store import FeatureStore, default_store
+
+
+class Session:
+    """An open run: everything that must be closed again, in one place.
+
+    Args:
+        config: the run's settings.
+        plan: what to score.
+        source_name: what the header calls the input.
+        progress: who is told.
+    """
+
+    def __init__(self, config: RunConfig, plan: Plan, *, source_name: str, progress: Progress | None = None) -> None:
+        self.config, self.plan = config, plan
+        self.progress = progress or NoProgress()
+        out = Path(config.out) if config.out else default_out(config, plan)
+        self.folder = RunFolder(out, make_header(config, plan, source=source_name), overwrite=config.overwrite)
+        try:
+            self.store = FeatureStore(config.store or default_store())
+            self.journal = Journal(out / "journal.bin")
+            self.scorer = Scorer(plan, config, self.store)
+        except BaseException:
+            self.folder.release()
+            raise
+
+    def run(self, source: SampleSource) -> Run:
+        """Scores a whole source and finishes."""
+        from beholder.media.sources import set_hash_memory
+
+        try:
+            set_hash_memory(self.store)
+            return self.finish(stream(self.scorer, source, self.journal, self.progress))
+        except KeyboardInterrupt:
+            self.store.flush()
+            self.folder.finish("interrupted")
+            raise
+        finally:
+            set_hash_memory(None)
+            self.close()
+
+    def finish(self, frames: Sequence[Frame]) -> Run:
+        """Writes tables and summary of the scored frames."""
+        self.scorer.release()
+        self.progress.stage("writing tables", None)
+        write_tables(self.folder.path, self.journal, frames, self.plan.metrics)
+        self.folder.header["notices"] = self.scorer.notices.lines([frame.header for frame in frames])
+        if self.store.forgotten:
+            self.folder.header["notices"].append(
+                f"{self.store.forgotten} damaged shard(s) of the feature store were dropped and computed anew"
+            )
+        run = Run(self.folder.path)
+        run.save_summary(run.summarise(by=self.config.by))
+        self.folder.header["n"], self.folder.header["n_faults"] = run.n, run.n_faults
+        self.folder.finish("finished")
+        return Run(self.folder.path)
+
+    def close(self) -> None:
+        """Closes everything; what was scored is on disk."""
+        self.scorer.close()
+        self.store.close()
+        self.journal.close()
+        self.folder.release()
+
+
+def execute(
+    config: RunConfig,
+    *,
+    metrics: Sequence[AskedMetric] | None = None,
+    source: SampleSource | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Runs a config from its input to a finished run folder.
+
+    Args:
+        config: the settings.
+        metrics: metrics to use instead of `config.metrics`; objects are taken too.
+        source: samples to use instead of those that the config names.
+        progress: who is told.
+
+    Raises:
+        UserError: wrong settings, faults of the input's form, weights that are missing …: nothing was computed yet.
+    """
+    plan = make_plan(config, metrics=metrics)
+    source = source if source is not None else config_source(config)
+    source.check()
+    session = Session(config, plan, source_name=source.name, progress=progress)
+    for text in source.notices:
+        session.progress.notice(text)
+    return session.run(source)
+
+
+class OpenRun:
+    """A run that grows while a generation loop goes on; made by `beholder.open_run`.
+
+    Samples are scored in chunks; leaving the `with` block scores the rest and writes the tables. When the block ends
+    with an error, what was scored stays and the same code goes on from there.
+    """
+
+    def __init__(self, session: Session, make: Callable[[dict[str, object], int], Sample]) -> None:
+        self._session, self._make = session, make
+        self._waiting: list[Sample] = []
+        self._frames: list[Frame] = []
+        self._ids: set[str] = set()
+        self.run: Run | None = None
+
+    def add(self, **columns: object) -> None:
+        """Adds one sample: `output=` (path, PIL image, array …), `prompt=`, `references=`, `seed=`, any column.
+
+        Raises:
+            UserError: a row without output, or an id that stands already.
+        """
+        sample = self._make(columns, len(self._ids) + 1)
+        if sample.id in self._ids:
+            raise UserError("ids must be unique over a run", got=f"{sample.id!r} twice", fix="Give id=, or a seed")
+        self._ids.add(sample.id)
+        self._waiting.append(sample)
+        if len(self._waiting) >= CHUNK:
+            self._score_waiting()
+
+    def _score_waiting(self) -> None:
+        self._frames.append(score_samples(self._session.scorer, self._waiting, self._session.journal))
+        self._waiting = []
+
+    def __enter__(self) -> OpenRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._waiting:
+                self._score_waiting()
+            if error is not None:
+                self._session.folder.finish("interrupted")
+            elif self._frames:
+                self.run = self._session.finish(self._frames)
+            else:
+                raise UserError("an open run needs at least one sample", fix="Call add() inside the with block")
+        finally:
+            self._session.close()
