@@ -183,9 +183,9 @@ class SampleMetric(ABC):
         return None
 
     def score_groups(self, values: np.ndarray, groups: Sequence[np.ndarray]) -> ScoreColumns:
-        """For metrics with `group_key`: values of all scored rows and the row numbers of each group → final scores.
+        """For metrics with `group_key`: values of all rows and the numbers of the scored rows of each group → final scores.
 
-        Every row belongs to one group. Evidence is added to what `score` gave for the row.
+        Rows in no group have no value; what is said about them is not read.
         """
         return ScoreColumns(values)
 

@@ -65,7 +65,7 @@ class PickScore(TextImageMetric):
             "a fault. It does not lie between 0 and 1. A probability does.",
             "The candidates of a prompt are all scored rows of the run with the same text; scores of different prompts "
             "are not compared.",
-            "A probability depends on the other candidates of the run: its evidence says how many there were.",
+            "A probability depends on which candidates the run holds: compare probabilities of equal sets only.",
         ),
     )
 
@@ -101,16 +101,13 @@ class PickScore(TextImageMetric):
         result = np.zeros(len(values))
         sizes = np.array([len(group) for group in groups], dtype=np.intp)
         several = [group for group in groups if len(group) > 1]
-        evidence: dict[int, dict[str, Any]] = {}
         if several:
             rows = np.concatenate(several)
             edges = np.concatenate(([0], np.cumsum(sizes[sizes > 1])))
             result[rows] = grouped_win_probabilities(values[rows], edges)
-            counts = np.repeat(sizes[sizes > 1], sizes[sizes > 1])
-            evidence = {int(row): {"candidates": int(count)} for row, count in zip(rows, counts)}
         alone = "a win probability needs two or more candidates of one prompt, and this prompt has one scored row"
         single = {int(group[0]): (Status.NOT_APPLICABLE, alone) for group in groups if len(group) == 1}
-        return make_scores(result, degenerate={}, within=(0.0, 1.0), statuses=single, evidence=evidence)
+        return make_scores(result, degenerate={}, within=(0.0, 1.0), statuses=single)
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,127 @@
+"""Confidence intervals of a mean over sampled units (prompts, concepts): units are resampled, not rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from beholder._errors import OptionError
+
+MOST_RESAMPLED_UNITS = 20_000
+"""With more units than this the normal interval is used: it agrees with the bootstrap there and costs one pass."""
+
+FEW_UNITS = 10
+"""With fewer units than this the interval carries a note."""
+
+_BLOCK = 1 << 20
+"""Draws held in memory at once."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval, or why there is none.
+
+    Args:
+        low: lower end, or None.
+        high: upper end, or None.
+        level: confidence level.
+        method: "bootstrap-percentile", "normal", or None when there is no interval.
+        n_units: units that it rests on.
+        note: a caveat in plain words, or None.
+    """
+
+    low: float | None
+    high: float | None
+    level: float
+    method: str | None
+    n_units: int
+    note: str | None = None
+
+
+def mean_interval(
+    sums: npt.ArrayLike,
+    counts: npt.ArrayLike,
+    *,
+    unit: str = "unit",
+    seed: int = 0,
+    resamples: int = 1000,
+    level: float = 0.95,
+) -> Interval:
+    """Interval of the mean Σ sums / Σ counts when whole units are drawn with replacement.
+
+    Percentile bootstrap up to `MOST_RESAMPLED_UNITS` units; above, mean ± z·se with the standard error of a ratio of
+    sums, se² = U/(U−1) · Σ (sum_u − mean·count_u)² / (Σ counts)². Units are put in a fixed order first, so the
+    interval depends on the units and the seed, never on their order.
+
+    Args:
+        sums: (U,) sum of the values of each unit, finite.
+        counts: (U,) number (or weight) of the values of each unit, above 0.
+        unit: what a unit is called in notes.
+        seed: seed of the draws.
+        resamples: number of bootstrap samples; 0 asks for no interval.
+        level: confidence level, between 0 and 1.
+
+    Returns:
+        The interval; without ends, and with a note, for fewer than two units.
+
+    Raises:
+        OptionError: a level outside (0, 1), negative resamples, or arrays that do not fit.
+
+    >>> found = mean_interval([1.0, 2.0, 3.0, 4.0] * 10, [1.0] * 40)
+    >>> found.method, found.low < 2.5 < found.high
+    ('bootstrap-percentile', True)
+    """
+    if not 0 < level < 1:
+        raise OptionError("a confidence level must lie between 0 and 1", got=repr(level))
+    if resamples < 0:
+        raise OptionError("the number of resamples must be 0 or more", got=repr(resamples))
+    total, count = _in_fixed_order(sums, counts)
+    n_units = len(total)
+    if resamples == 0:
+        return Interval(None, None, level, None, n_units, "no interval was asked for")
+    if n_units < 2:
+        return Interval(None, None, level, None, n_units, f"no interval: it needs two {unit}s, got {n_units}")
+    centre = float(total.sum() / count.sum())
+    # Resampling deviations instead of sums: equal values then give an interval of width 0, not of rounding errors.
+    deviations = total - centre * count
+    if n_units > MOST_RESAMPLED_UNITS:
+        low, high = _normal(centre, deviations, count, level)
+        return Interval(low, high, level, "normal", n_units)
+    means = centre + _resampled(deviations, count, seed=seed, resamples=resamples)
+    low, high = (float(end) for end in np.quantile(means, [(1 - level) / 2, (1 + level) / 2]))
+    note = f"the interval rests on {n_units} {unit}s only" if n_units < FEW_UNITS else None
+    return Interval(low, high, level, "bootstrap-percentile", n_units, note)
+
+
+def _in_fixed_order(sums: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    total, count = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+    if total.ndim != 1 or total.shape != count.shape:
+        raise OptionError("sums and counts must be two lists of one length", got=f"{total.shape} and {count.shape}")
+    if not (np.isfinite(total).all() and np.isfinite(count).all() and (count > 0).all()):
+        raise OptionError("sums must be finite and counts above 0", got="others")
+    order = np.lexsort((count, total))
+    return total[order], count[order]
+
+
+def _resampled(deviations: np.ndarray, counts: np.ndarray, *, seed: int, resamples: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    n_units = len(deviations)
+    alike = bool((counts == counts[0]).all())
+    rows = max(1, _BLOCK // n_units)
+    result = np.empty(resamples)
+    for start in range(0, resamples, rows):
+        stop = min(start + rows, resamples)
+        drawn = rng.integers(0, n_units, size=(stop - start, n_units))
+        weight = n_units * counts[0] if alike else counts[drawn].sum(axis=1)
+        result[start:stop] = deviations[drawn].sum(axis=1) / weight
+    return result
+
+
+def _normal(centre: float, deviations: np.ndarray, counts: np.ndarray, level: float) -> tuple[float, float]:
+    n_units = len(deviations)
+    variance = n_units / (n_units - 1) * float(np.square(deviations).sum())
+    reach = NormalDist().inv_cdf((1 + level) / 2) * float(np.sqrt(variance)) / float(counts.sum())
+    return centre - reach, centre + reach
