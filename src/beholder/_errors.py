@@ -47,6 +47,9 @@ class UserError(BeholderError):
         self.must, self.got, self.fix = must, got, fix
         super().__init__(must, got, fix)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.must, self.got, self.fix))
+
     def __str__(self) -> str:
         text = self.must.rstrip(".")
         if self.got is not None:
@@ -55,6 +58,11 @@ class UserError(BeholderError):
         if self.fix:
             text += f" {self.fix.rstrip('.')}."
         return text
+
+
+def _rebuild(kind: type[UserError], must: str, got: str | None, fix: str | None) -> UserError:
+    """Makes an error again from its parts, for pickle."""
+    return kind(must, got=got, fix=fix)
 
 
 class OptionError(UserError):
@@ -194,5 +202,5 @@ class MediaError(NoValue):
 def near_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     """The known names that look most like `name`, best first."""
     folded = {k.lower(): k for k in known}
-    hits = difflib.get_close_matches(name.lower(), list(folded), n=most, cutoff=0.6)
+    hits = difflib.get_close_matches(name.lower(), list(folded), n=most, cutoff=0.7)
     return [folded[h] for h in hits]
