@@ -183,7 +183,7 @@ class SampleMetric(ABC):
         return None
 
     def score_groups(self, values: np.ndarray, groups: Sequence[np.ndarray]) -> ScoreColumns:
-        """For metrics with `group_key`: values of all rows and the numbers of the scored rows of each group → final scores.
+        """For metrics with `group_key`: values of all rows and each group's scored row numbers → final scores.
 
         Rows in no group have no value; what is said about them is not read.
         """
