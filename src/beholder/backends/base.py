@@ -33,7 +33,10 @@ class ResolvedModel:
         weights_sha256: hash over all weight files (and tokenizer and preprocessing files, since they move numbers).
         preprocessing: the pinned preprocessing, JSON-ready.
         dtype: dtype of the forward pass ("float32", "bfloat16", "float16").
-        details: what the engine needs for loading, JSON-ready.
+        details: what the engine needs for loading, JSON-ready, free of paths.
+        locations: further folders by role (a tokenizer that stands elsewhere). Never printed into run files.
+        constants: numbers that belong to the checkpoint ("logit_scale": exp of the stored parameter), known before
+            loading, so that a run whose features are all stored has them too.
     """
 
     asked: str
@@ -44,6 +47,8 @@ class ResolvedModel:
     preprocessing: Mapping[str, Any]
     dtype: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    locations: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

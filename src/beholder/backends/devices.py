@@ -1,0 +1,88 @@
+"""Devices and dtypes: what "auto" means here, and refusals that say why before torch crashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beholder._errors import DeviceError, OptionError
+
+DTYPES = {
+    "float32": "float32",
+    "fp32": "float32",
+    "bfloat16": "bfloat16",
+    "bf16": "bfloat16",
+    "float16": "float16",
+    "fp16": "float16",
+    "half": "float16",
+}
+LARGE = 4_000_000_000
+"""Bytes of weights from which a model counts as large: named before loading, never float32 unless asked."""
+
+
+def choose_dtype(asked: str, *, size_bytes: int) -> str:
+    """The dtype of the forward pass: float32 unless asked, bfloat16 for models of more than 4 GB.
+
+    Raises:
+        OptionError: not a dtype that is offered.
+    """
+    if asked == "auto":
+        return "bfloat16" if size_bytes > LARGE else "float32"
+    if asked not in DTYPES:
+        raise OptionError("dtype must be auto, float32, bfloat16 or float16", got=repr(asked))
+    return DTYPES[asked]
+
+
+def choose_device(asked: str, *, dtype: str) -> Any:
+    """The torch device for `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+
+    Raises:
+        OptionError: not the name of a device.
+        DeviceError: a device that this machine does not have, or one that cannot do `dtype`.
+    """
+    import torch
+
+    kind, _, number = asked.partition(":")
+    if kind not in ("auto", "cpu", "cuda", "mps") or (number and (kind != "cuda" or not number.isdigit())):
+        raise OptionError("device must be auto, cpu, cuda, cuda:N or mps", got=repr(asked))
+    if kind == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
+        if kind == "mps" and dtype == "bfloat16":
+            kind = "cpu"
+    if kind == "cuda":
+        _check_cuda(asked, number)
+    if kind == "mps" and not _has_mps():
+        raise DeviceError(
+            'device "mps" needs an Apple GPU and a torch build that supports it',
+            got="none on this machine",
+            fix='Use device="auto" or device="cpu"',
+        )
+    if kind == "cpu" and dtype == "float16":
+        raise DeviceError(
+            "float16 needs a GPU: on a CPU it is slow and rounds worse",
+            got=f"device {asked!r}",
+            fix="Use dtype bfloat16 or float32",
+        )
+    return torch.device(f"{kind}:{int(number)}" if number else kind)
+
+
+def _check_cuda(asked: str, number: str) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        built = torch.version.cuda or torch.version.hip
+        why = "no usable GPU or driver was found" if built else "this torch is a build without CUDA"
+        raise DeviceError(
+            f"device {asked!r} needs a CUDA GPU",
+            got=f"a machine without one ({why})",
+            fix='Use device="auto" or device="cpu", or install a CUDA build of torch',
+        )
+    count = torch.cuda.device_count()
+    if number and int(number) >= count:
+        have = ", ".join(f"cuda:{i}" for i in range(count))
+        raise DeviceError("a CUDA device must be one that this machine has", got=f"{asked!r}; there are: {have}")
+
+
+def _has_mps() -> bool:
+    import torch
+
+    return bool(torch.backends.mps.is_available())

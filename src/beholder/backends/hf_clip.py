@@ -1,0 +1,286 @@
+"""Engine "hf": CLIP and its kin through transformers' stock classes, and the embedded demo encoder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from beholder._errors import ModelError, PlannedError, UnknownNameError, WeightsMissingError
+from beholder.backends import hub
+from beholder.backends.base import Columns, ImageTextEncoder, LoadOptions, ResolvedModel
+from beholder.backends.cards import DEMO_FOLDER, PICKSCORE_PROCESSOR, all_cards, card_of
+from beholder.backends.devices import choose_device, choose_dtype
+from beholder.backends.files import (
+    Choice,
+    choose_hf,
+    choose_hf_weights,
+    choose_processor,
+    find_fault,
+    list_files,
+    read_json,
+)
+from beholder.backends.hashes import combined_sha256
+from beholder.backends.hf_config import (
+    FAMILIES,
+    ModelConfig,
+    check_activation,
+    image_config,
+    read_config,
+    token_limit,
+)
+from beholder.backends.hf_text import HFTokenizer
+from beholder.backends.names import ModelName, parse_name
+from beholder.backends.preprocess import Preprocessing, read_preprocessor
+from beholder.backends.torch_io import load_transformers, read_constants
+from beholder.media.base import Picture
+from beholder.records import ModelCard
+
+PICKSCORE = "yuvalkirstain/PickScore_v1"
+
+
+class HFEngine:
+    """Models in transformers' layout: from the hub, from a folder, or from the package itself (`demo:emoji`)."""
+
+    def __init__(self, name: str = "hf") -> None:
+        self.name = name
+
+    def cards(self) -> Sequence[ModelCard]:
+        return [card for card in all_cards() if card.engine == self.name]
+
+    def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
+        parsed = parse_name(name)
+        card = card_of(parsed.id)
+        if card is not None and card.planned:
+            raise PlannedError(f"{name} is listed but cannot be used yet: {card.planned}")
+        found, processor = find_files(parsed, card, options)
+        return _describe(parsed, card, found, processor, dtype)
+
+    def load(self, model: ResolvedModel, *, device: str) -> ImageTextEncoder:
+        return HFClipEncoder(model, device=device)
+
+
+HF = HFEngine()
+DEMO = HFEngine("demo")
+
+
+def wanted_files(parsed: ModelName, card: ModelCard | None) -> tuple[hub.Wanted, hub.Wanted | None]:
+    """What a hub model needs: its files and, where tokenizer and preprocessing stand elsewhere, those too."""
+    split = parsed.weights == PICKSCORE
+    chooser = choose_hf_weights if split else choose_hf
+    wanted = hub.Wanted(parsed.asked, parsed.weights, parsed.revision, chooser, card)
+    processor = hub.Wanted(parsed.asked, PICKSCORE_PROCESSOR, None, choose_processor, None) if split else None
+    return wanted, processor
+
+
+def find_files(parsed: ModelName, card: ModelCard | None, options: LoadOptions) -> tuple[hub.Found, hub.Found]:
+    """The model's files and its tokenizer's and preprocessing's: mostly one folder.
+
+    Raises:
+        WeightsMissingError: nowhere to be found.
+    """
+    if parsed.engine == "demo":
+        found = _demo_files(parsed)
+        return found, found
+    if parsed.path is not None:
+        found = _local_files(parsed, parsed.path)
+        return found, found
+    wanted, elsewhere = wanted_files(parsed, card)
+    found = hub.find(wanted, options)
+    if elsewhere is None:
+        return found, found
+    # A PickScore folder may carry its own copy of the tokenizer; the published one is the reference either way.
+    return found, hub.find(elsewhere, options)
+
+
+def _demo_files(parsed: ModelName) -> hub.Found:
+    if parsed.weights != "emoji":
+        raise UnknownNameError("demo model", parsed.asked, ["demo:emoji"])
+    if not (DEMO_FOLDER / "config.json").is_file():
+        raise WeightsMissingError(
+            "demo:emoji must be part of the installed package",
+            got="an installation without its files",
+            fix="Reinstall beholder",
+        )
+    return hub.Found(DEMO_FOLDER, choose_hf(list_files(DEMO_FOLDER)))
+
+
+def _local_files(parsed: ModelName, path: Path) -> hub.Found:
+    folder = path if path.is_dir() else path.parent
+    choice = choose_hf(list_files(folder))
+    if path.is_file():
+        choice = Choice((path.name,), choice.others, choice.missing)
+    reason = find_fault(folder, choice)
+    if reason is not None:
+        raise WeightsMissingError(f"{parsed.asked} must be a whole model in transformers' layout", got=reason)
+    return hub.Found(folder, choice)
+
+
+def _describe(
+    parsed: ModelName, card: ModelCard | None, found: hub.Found, processor: hub.Found, dtype: str
+) -> ResolvedModel:
+    raw = read_json(found.folder / "config.json")
+    config = read_config(raw, name=parsed.asked, token_limit=token_limit(processor.folder))
+    repo = parsed.weights if parsed.path is None else str(raw.get("_name_or_path", ""))
+    check_activation(config, name=parsed.asked, repo=repo)
+    pixels = read_preprocessor(
+        image_config(processor.folder), model_type=config.model_type, image_size=config.image_size
+    )
+    _check_input_size(parsed, config, pixels)
+    length = min(config.context_length, card.context_length or config.context_length) if card else config.context_length
+    preprocessing = {
+        **pixels.as_json(),
+        "text": {"context_length": length, "padding": "max_length", "lowercase": config.lowercase},
+    }
+    paths = {f"model/{name}": found.folder / name for name in found.files.all}
+    if processor is not found:
+        paths |= {f"processor/{name}": processor.folder / name for name in processor.files.all}
+    size = sum((found.folder / name).stat().st_size for name in found.files.weights)
+    full = dataclasses.replace(
+        card or _plain_card(parsed, config),
+        revision=found.revision,
+        files=found.files.all,
+        size_bytes=(card.size_bytes if card else None) or size,
+        input_size=pixels.input_size,
+        preprocessing=preprocessing,
+        context_length=length,
+        embed_dim=config.embed_dim,
+    )
+    return ResolvedModel(
+        asked=parsed.asked,
+        id=parsed.id,
+        card=full,
+        location=str(found.folder),
+        weights_sha256=combined_sha256(paths),
+        preprocessing=preprocessing,
+        dtype=choose_dtype(dtype, size_bytes=size),
+        details={"model_type": config.model_type, "weights": list(found.files.weights), "lowercase": config.lowercase},
+        locations={"processor": str(processor.folder)},
+        constants=read_constants([found.folder / name for name in found.files.weights]),
+    )
+
+
+def _plain_card(parsed: ModelName, config: ModelConfig) -> ModelCard:
+    return ModelCard(
+        id=parsed.id,
+        engine="hf",
+        family=config.family.family,
+        arch=config.model_type,
+        weights=parsed.id.partition(":")[2].partition("@")[0],
+        source=None if parsed.path is not None else parsed.weights,
+    )
+
+
+def _check_input_size(parsed: ModelName, config: ModelConfig, pixels: Preprocessing) -> None:
+    if pixels.input_size != (config.image_size, config.image_size):
+        raise ModelError(
+            f"{parsed.asked} takes pictures of {config.image_size}×{config.image_size} pixels (config.json)",
+            got=f"{pixels.input_size[0]}×{pixels.input_size[1]} from its preprocessing configuration",
+            fix="The two files must belong together",
+        )
+
+
+class HFClipEncoder:
+    """A loaded model of transformers' CLIP family; an `ImageTextEncoder`."""
+
+    def __init__(self, model: ResolvedModel, *, device: str) -> None:
+        self.model = model
+        self._device = choose_device(device, dtype=model.dtype)
+        on_cpu = self._device.type == "cpu"
+        self.image_batch, self.text_batch = (32, 64) if on_cpu else (128, 256)
+        self._family = FAMILIES[str(model.details["model_type"])]
+        self._pixels = pixels_of(model.preprocessing)
+        text = model.preprocessing["text"]
+        folder = Path(model.locations.get("processor") or model.location)
+        self._tokenizer = HFTokenizer(folder, length=text["context_length"], lowercase=text["lowercase"])
+        self._network: Any = load_transformers(model, self._family.model_class).to(self._device)
+        self._table = _to_torch(self._pixels.table()).to(self._device)
+        self.constants: Mapping[str, float] = dict(model.constants)
+
+    def prepare_image(self, picture: Picture) -> np.ndarray:
+        """(3, h, w) uint8; thread-safe, and Pillow resizes without holding the interpreter's lock."""
+        return self._pixels.to_uint8(picture.pixels)
+
+    def encode_images(self, batch: np.ndarray) -> np.ndarray:
+        """(n, 3, h, w) uint8 from `prepare_image` to (n, d) float32, projected and unnormalised."""
+        import torch
+
+        with torch.inference_mode():
+            pixels = normalise(_to_torch(batch).to(self._device), self._table).to(self._network.dtype)
+            return _to_numpy(projected(self._network.get_image_features(pixel_values=pixels)))
+
+    def encode_texts(self, texts: Sequence[str]) -> Columns:
+        import torch
+
+        tokens = self._tokenizer(texts)
+        inputs = {"input_ids": _to_torch(tokens.ids).to(self._device)}
+        if self._family.uses_mask:
+            inputs["attention_mask"] = _to_torch(tokens.mask).to(self._device)
+        with torch.inference_mode():
+            embedding = _to_numpy(projected(self._network.get_text_features(**inputs)))
+        return {"embedding": embedding, "n_tokens": tokens.n_tokens, "truncated": tokens.truncated}
+
+    def close(self) -> None:
+        """Releases the network and, on a GPU, its memory."""
+        self._network = None
+        if self._device.type == "cuda":
+            import torch
+
+            torch.cuda.empty_cache()
+
+
+def pixels_of(description: Mapping[str, Any]) -> Preprocessing:
+    """The preprocessing that `Preprocessing.as_json` described."""
+    crop = description["crop"]
+    return Preprocessing(
+        description["resize"],
+        tuple(description["size"]),
+        tuple(crop) if crop else None,
+        description["crop_rounding"],
+        description["interpolation"],
+        description["rescale"],
+        tuple(description["mean"]),
+        tuple(description["std"]),
+    )
+
+
+def normalise(pixels: Any, table: Any) -> Any:
+    """(n, 3, h, w) uint8 to float32 by each channel's table of 256 values: the same bits as computing them."""
+    import torch
+
+    result = torch.empty(pixels.shape, dtype=torch.float32, device=pixels.device)
+    for channel in range(3):
+        values = table[channel].index_select(0, pixels[:, channel].reshape(-1).int())
+        result[:, channel] = values.view(pixels.shape[0], *pixels.shape[2:])
+    return result
+
+
+def projected(output: Any) -> Any:
+    """The projected embedding from what `get_*_features` returns: the tensor, or the object's `pooler_output`.
+
+    Raises:
+        TypeError: anything else, naming its type.
+    """
+    import torch
+
+    value = output if isinstance(output, torch.Tensor) else getattr(output, "pooler_output", None)
+    if not isinstance(value, torch.Tensor) or value.ndim != 2:
+        raise TypeError(
+            "get_*_features must give an (n, d) tensor or an object with one as pooler_output; "
+            f"got {type(output).__name__}"
+        )
+    return value
+
+
+def _to_torch(array: np.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _to_numpy(tensor: Any) -> np.ndarray:
+    result: np.ndarray = tensor.float().cpu().numpy()
+    return result

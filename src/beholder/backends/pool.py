@@ -1,0 +1,164 @@
+"""From a model's name to a loaded model: engines by name, plug-ins, and encoders that a user registered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from beholder._errors import BeholderError, OptionError, UnknownNameError, UserError
+from beholder._registry import Broken, Registry
+from beholder.backends.base import Columns, Engine, ImageTextEncoder, LoadOptions, ResolvedModel
+from beholder.backends.cards import aliases, card_of, known_ids
+from beholder.backends.devices import LARGE
+from beholder.backends.names import parse_name
+from beholder.media.base import Picture
+from beholder.records import ModelCard
+
+ENGINES: Registry[Any] = Registry("engine", group="beholder.backends")
+ENGINES.add("hf", "beholder.backends.hf_clip:HF")
+ENGINES.add("demo", "beholder.backends.hf_clip:DEMO")
+ENGINES.add("open_clip", "beholder.backends.open_clip:OPEN_CLIP")
+ENGINES.add("fake", "beholder.backends.fake:FAKE")
+
+_REGISTERED: dict[str, ImageTextEncoder] = {}
+
+
+def resolve_model(name: str, *, dtype: str = "auto", options: LoadOptions | None = None) -> ResolvedModel:
+    """Finds a model's files, fetching them when that is allowed, and hashes them. Loads nothing.
+
+    Args:
+        name: any form of `names.parse_name`, or a name given to `register_encoder`.
+        dtype: "auto" (float32; bfloat16 for models of more than 4 GB), "float32", "bfloat16" or "float16".
+        options: where weights may come from.
+
+    Raises:
+        UnknownNameError: no such model.
+        WeightsMissingError: nowhere to be found; the message says where was looked and how to fetch them.
+        WeightsMismatchError: the files do not fit together or are damaged.
+    """
+    if name in _REGISTERED:
+        return dataclasses.replace(_REGISTERED[name].model, asked=name, id=name)
+    parsed = parse_name_here(name)
+    return _engine(parsed.engine).resolve(name, dtype=dtype, options=options or LoadOptions())
+
+
+def load_model(resolved: ResolvedModel, *, device: str = "auto") -> ImageTextEncoder:
+    """Loads a resolved model completely.
+
+    Raises:
+        WeightsMismatchError: a key or a shape does not match.
+        DeviceError: a device that this machine does not have.
+    """
+    if resolved.asked in _REGISTERED:
+        return _Kept(_REGISTERED[resolved.asked], resolved)
+    return _engine(parse_name_here(resolved.asked).engine).load(resolved, device=device)
+
+
+def register_encoder(name: str, encoder: ImageTextEncoder) -> None:
+    """Makes a user's own encoder available under a name, for this process. The same name again replaces it.
+
+    Args:
+        name: how metrics ask for it (`model=NAME`).
+        encoder: anything that fits `ImageTextEncoder`; a run does not close it.
+
+    Raises:
+        OptionError: a name that stands for another model already, or an object that is no encoder.
+    """
+    candidate: object = encoder
+    if not isinstance(candidate, ImageTextEncoder):
+        wanted = "model, constants, image_batch, text_batch, prepare_image, encode_images, encode_texts, close"
+        raise OptionError(f"an encoder must have: {wanted}", got=type(candidate).__name__)
+    if not name.strip() or name in aliases() or name in known_ids():
+        raise OptionError("a registered encoder needs a name of its own", got=repr(name))
+    _REGISTERED[name] = encoder
+
+
+def find_card(name: str) -> ModelCard | None:
+    """The card of a model by any of its names, without looking for its files; None when it has none.
+
+    Raises:
+        UnknownNameError: no such model.
+    """
+    if name in _REGISTERED:
+        return _REGISTERED[name].model.card
+    return card_of(parse_name_here(name).id)
+
+
+def list_models() -> list[ModelCard]:
+    """Cards of all models known by name, by engine; those of broken plug-ins are left out (see `broken_engines`)."""
+    cards: list[ModelCard] = []
+    for name in ENGINES.names():
+        try:
+            cards += _engine(name).cards()
+        except UserError:
+            continue
+    return cards + [encoder.model.card for encoder in _REGISTERED.values()]
+
+
+def broken_engines() -> list[Broken]:
+    """Plug-ins of engines that do not load, and why."""
+    for name in ENGINES.names():
+        try:
+            _engine(name)
+        except BeholderError:
+            continue
+    return ENGINES.broken()
+
+
+def notices(resolved: ResolvedModel) -> list[str]:
+    """What a user should know before a model is loaded, in plain words."""
+    lines = []
+    size = resolved.card.size_bytes or 0
+    if size > LARGE:
+        lines.append(f"{resolved.id} is large: {size / 1e9:.1f} GB of weights, run in {resolved.dtype}")
+    if any(name.endswith((".bin", ".pt", ".pth")) for name in resolved.card.files):
+        lines.append(f"{resolved.id}: weights from a pickle file, read with weights_only=True (no code runs)")
+    return lines
+
+
+def parse_name_here(name: str) -> Any:
+    """`parse_name` with the engines of plug-ins."""
+    try:
+        return parse_name(name, engines=ENGINES.names())
+    except UnknownNameError as error:
+        if not _REGISTERED:
+            raise
+        raise UnknownNameError("model", name, [*_REGISTERED, *error.known], fix="See: beholder models") from None
+
+
+def _engine(name: str) -> Engine:
+    """An engine by name; a plug-in may give an engine, or something to call for one."""
+    value = ENGINES.get(name)
+    if isinstance(value, type) or not hasattr(value, "resolve"):
+        try:
+            value = value()
+        except Exception as error:
+            raise UserError(
+                f"the engine {name!r} must start", got=f"{type(error).__name__}: {error}", fix="Mend its package"
+            ) from error
+    engine: Engine = value
+    return engine
+
+
+class _Kept:
+    """A registered encoder as a run sees it: under the name it was asked for, and not to be closed."""
+
+    def __init__(self, encoder: ImageTextEncoder, model: ResolvedModel) -> None:
+        self._encoder, self.model = encoder, model
+        self.constants: Mapping[str, float] = encoder.constants
+        self.image_batch, self.text_batch = encoder.image_batch, encoder.text_batch
+
+    def prepare_image(self, picture: Picture) -> np.ndarray:
+        return self._encoder.prepare_image(picture)
+
+    def encode_images(self, batch: np.ndarray) -> np.ndarray:
+        return self._encoder.encode_images(batch)
+
+    def encode_texts(self, texts: Sequence[str]) -> Columns:
+        return self._encoder.encode_texts(texts)
+
+    def close(self) -> None:
+        """The encoder belongs to the user."""

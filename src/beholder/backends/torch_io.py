@@ -1,0 +1,197 @@
+"""Weights from files into networks: every key must match, pickles are never trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import pickle
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from beholder._errors import ModelError, WeightsMismatchError
+from beholder.backends.base import ResolvedModel
+from beholder.backends.files import file_fault, read_scalar
+
+MAY_BE_EXTRA = (re.compile(r"(^|\.)position_ids$"), re.compile(r"(^|\.)embeddings\.token_type_ids$"))
+"""Buffers that older versions of transformers stored and newer ones compute."""
+
+_SHOWN = 12
+
+
+def read_constants(weights: Sequence[Path]) -> dict[str, float]:
+    """Constants of a checkpoint: `logit_scale` (exp of the stored parameter), and `logit_bias` where there is one."""
+    stored: dict[str, float] = {}
+    for path in weights:
+        if path.suffix != ".json":
+            stored |= _read_scalars(path, ("logit_scale", "logit_bias"))
+    result = {}
+    if "logit_scale" in stored:
+        result["logit_scale"] = math.exp(stored["logit_scale"])
+    if "logit_bias" in stored:
+        result["logit_bias"] = stored["logit_bias"]
+    return result
+
+
+def _read_scalars(path: Path, keys: Sequence[str]) -> dict[str, float]:
+    if path.suffix == ".safetensors":
+        values = {key: read_scalar(path, key) for key in keys}
+        return {key: value for key, value in values.items() if value is not None}
+    # Pickled weights cannot be read without torch; with mmap only the pages of these scalars are touched.
+    state = read_state(path)
+    return {key: float(state[key].float().reshape(-1)[0]) for key in keys if key in state}
+
+
+def read_states(paths: Iterable[Path]) -> dict[str, Any]:
+    """All tensors of a model's weight files (indexes are skipped), on the CPU."""
+    state: dict[str, Any] = {}
+    for path in paths:
+        if path.suffix != ".json":
+            state.update(read_state(path))
+    return state
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The tensors of one weight file. Never unpickles anything but tensors and plain containers.
+
+    Raises:
+        WeightsMismatchError: the file is damaged, or holds more than tensors.
+        ModelError: a torch that is too old to read pickled weights safely.
+    """
+    reason = file_fault(path)
+    if reason is not None:
+        raise WeightsMismatchError(f"{path.name} must be whole", got=f"a file that {reason}", fix="Fetch it again")
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return dict(load_file(path))
+        except SafetensorError as error:
+            raise WeightsMismatchError(f"{path.name} must be whole", got=str(error), fix="Fetch it again") from error
+    return _read_pickled(path)
+
+
+def _read_pickled(path: Path) -> dict[str, Any]:
+    import torch
+
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if version < (2, 6):
+        raise ModelError(
+            f"reading {path.name} safely needs torch 2.6 or newer",
+            got=f"torch {torch.__version__}",
+            fix="Update torch, or use a safetensors file",
+        )
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise WeightsMismatchError(
+            f"{path.name} must be a whole file of plain tensors; anything else in a pickle is refused, since it can "
+            "run code",
+            got=f"{type(error).__name__}: {first}",
+            fix="Use a safetensors file",
+        ) from error
+    return unwrap_state(state, path)
+
+
+def unwrap_state(state: Any, path: Path) -> dict[str, Any]:
+    """The tensors of a checkpoint, out of a `state_dict` entry and without a `module.` prefix."""
+    import torch
+
+    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
+        state = state["state_dict"]
+    if not isinstance(state, Mapping) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise WeightsMismatchError(f"{path.name} must hold tensors by name", got="something else")
+    if state and all(key.startswith("module.") for key in state):
+        return {key.removeprefix("module."): value for key, value in state.items()}
+    return dict(state)
+
+
+def check_keys(
+    name: str,
+    *,
+    missing: Iterable[str],
+    unexpected: Iterable[str],
+    mismatched: Iterable[Any],
+    errors: Iterable[str] = (),
+) -> None:
+    """Every key must match; buffers that the library computes itself may be extra.
+
+    Raises:
+        WeightsMismatchError: listing what does not match.
+    """
+    extra = [key for key in unexpected if not any(pattern.search(key) for pattern in MAY_BE_EXTRA)]
+    lines = []
+    for what, keys in (
+        ("missing", sorted(missing)),
+        ("unexpected", sorted(extra)),
+        ("of another shape", sorted(_shape_text(entry) for entry in mismatched)),
+        ("not loaded", list(errors)),
+    ):
+        if keys:
+            more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+            lines.append(f"{len(keys)} {what}: {', '.join(keys[:_SHOWN])}{more}")
+    if lines:
+        raise WeightsMismatchError(
+            f"the weights of {name} must fit the model completely",
+            got="; ".join(lines),
+            fix="The files are damaged or belong to another model; fetch them again",
+        )
+
+
+def _shape_text(entry: Any) -> str:
+    if isinstance(entry, (tuple, list)) and len(entry) == 3:
+        return f"{entry[0]} {tuple(entry[1])} instead of {tuple(entry[2])}"
+    return str(entry)
+
+
+def load_transformers(model: ResolvedModel, class_name: str) -> Any:
+    """A network of transformers, loaded completely, in eval mode, on the CPU.
+
+    Raises:
+        WeightsMismatchError: a key or a shape that does not match.
+    """
+    import torch
+    import transformers
+
+    folder = Path(model.location)
+    network_class = getattr(transformers, class_name)
+    config = network_class.config_class.from_pretrained(str(folder), local_files_only=True)
+    state = read_states(folder / str(name) for name in model.details["weights"])
+    with _quiet_transformers():
+        network, report = network_class.from_pretrained(
+            None,
+            config=config,
+            state_dict=state,
+            dtype=getattr(torch, model.dtype),
+            attn_implementation="sdpa",
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
+    check_keys(
+        model.asked,
+        missing=report["missing_keys"],
+        unexpected=report["unexpected_keys"],
+        mismatched=report["mismatched_keys"],
+        errors=report.get("error_msgs") or (),
+    )
+    return network.eval().requires_grad_(False)
+
+
+@contextlib.contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """No progress bar and no report while loading: what does not match becomes an error of ours."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
