@@ -1,0 +1,291 @@
+"""What every registered metric keeps to."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beholder._errors import OptionError, UnknownNameError
+from beholder._identity import MetricSpec, format_spec, parse_spec
+from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, make_metric
+from beholder.metrics.catalog import METRICS
+from beholder.records import MetricInfo, OptionInfo
+
+NAMES = METRICS.names()
+WIDTH = 16
+DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def free_values(option: OptionInfo) -> st.SearchStrategy[Any]:
+    """Values an open option may take."""
+    return {
+        "str": st.text(max_size=12),
+        "int": st.integers(-1000, 1000),
+        "float": st.floats(allow_nan=False, allow_infinity=False),
+        "bool": st.booleans(),
+        "list": st.lists(st.text(max_size=5), max_size=3).map(tuple),
+    }[option.kind]
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> MetricSpec:
+    info = METRICS.get(draw(st.sampled_from(NAMES))).info
+    options = {}
+    for option in info.options:
+        if draw(st.booleans()):
+            options[option.name] = draw(st.sampled_from(option.choices) if option.choices else free_values(option))
+    return MetricSpec(info.name, options)
+
+
+def every_choice(info: MetricInfo) -> Iterator[SampleMetric]:
+    """The metric with every combination of its options that have a closed list."""
+    closed = [option for option in info.options if option.choices]
+    for chosen in product(*(option.choices for option in closed)):
+        yield METRICS.get(info.name)({option.name: value for option, value in zip(closed, chosen)})
+
+
+ALL = [made for name in NAMES for made in every_choice(METRICS.get(name).info)]
+by_identity = pytest.mark.parametrize("metric", ALL, ids=repr)
+by_name = pytest.mark.parametrize("name", NAMES)
+
+
+def columns(kind: str, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Random features of a kind; a new kind of feature needs its maker here."""
+    embedding = rng.normal(size=(n, WIDTH)).astype(np.float32)
+    if kind == "image_embedding":
+        return {"embedding": embedding}
+    if kind == "text_embedding":
+        tokens = rng.integers(3, 90, n).astype(np.int32)
+        return {"embedding": embedding, "n_tokens": tokens, "truncated": tokens > 77}
+    raise AssertionError(f"this test makes no features of kind {kind!r} yet")
+
+
+def make_batch(metric: SampleMetric, n: int, seed: int = 0) -> FeatureBatch:
+    rng = np.random.default_rng(seed)
+    slots: dict[str, Any] = {}
+    for slot in metric.slots:
+        if slot.many:
+            offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 4, n)))).astype(np.intp)
+            slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
+        else:
+            slots[slot.name] = columns(slot.feature, n, rng)
+    return FeatureBatch(slots, {slot.name: {"logit_scale": 100.0} for slot in metric.slots}, n)
+
+
+def take(batch: FeatureBatch, rows: list[int]) -> FeatureBatch:
+    slots: dict[str, Any] = {}
+    for name, value in batch.slots.items():
+        if isinstance(value, Ragged):
+            items = [np.arange(value.offsets[row], value.offsets[row + 1]) for row in rows]
+            flat = np.concatenate(items) if items else np.empty(0, np.intp)
+            offsets = np.cumsum([0, *(len(part) for part in items)])
+            slots[name] = Ragged({key: column[flat] for key, column in value.columns.items()}, offsets)
+        else:
+            slots[name] = {key: column[rows] for key, column in value.items()}
+    return FeatureBatch(slots, batch.constants, len(rows))
+
+
+# identity
+
+
+@settings(max_examples=400, deadline=None)
+@given(specs())
+def test_the_printed_name_is_the_specification(spec: MetricSpec) -> None:
+    made = make_metric(spec)
+    again = make_metric(parse_spec(made.identity))
+    assert again == made
+    assert again.options == made.options
+    assert again.identity == made.identity
+    assert hash(again) == hash(made)
+    assert again.slots == made.slots
+    # What was asked for in full prints the same as what was asked for in short.
+    assert make_metric(parse_spec(format_spec(spec.name, made.options))) == made
+
+
+@by_name
+def test_defaults_print_as_the_bare_name(name: str) -> None:
+    assert make_metric(MetricSpec(name)).identity == name
+
+
+def test_distinct_choices_have_distinct_names() -> None:
+    assert len({made.identity for made in ALL}) == len(ALL)
+
+
+@by_identity
+def test_pickling(metric: SampleMetric) -> None:
+    again = pickle.loads(pickle.dumps(metric))
+    assert again == metric
+    assert again.options == metric.options
+
+
+# cards
+
+
+@by_name
+def test_the_card_is_complete(name: str) -> None:
+    info = METRICS.get(name).info
+    assert info.name == name
+    assert info.family == info.family.lower().strip()
+    for text in (info.family, info.summary, info.formula, info.unit, info.degenerate, info.version):
+        assert text.strip()
+    assert info.summary.endswith(".")
+    assert len(info.summary.splitlines()) == 1
+    assert info.inputs
+    assert info.kind == "sample"
+    assert info.higher_is_better in (True, False, None)
+    assert info.paper is None or re.search(r"arXiv \d{4}\.\d{4,5}", info.paper)
+    assert info.reference_code is None or info.reference_code.startswith("https://github.com/")
+    low, high = info.range
+    assert low is None or high is None or low < high
+    assert info.default_model is None or info.capability
+    assert all(note.endswith(".") for note in info.notes)
+
+
+@by_name
+def test_options_are_documented(name: str) -> None:
+    info = METRICS.get(name).info
+    names = [option.name for option in info.options]
+    assert len(set(names)) == len(names)
+    for option in info.options:
+        assert option.doc.strip().endswith(".")
+        assert not option.choices or option.default in option.choices
+        assert option.name != "as", "`as` names a label"
+
+
+@by_name
+def test_wrong_options_are_refused(name: str) -> None:
+    info = METRICS.get(name).info
+    with pytest.raises(UnknownNameError):
+        make_metric(MetricSpec(name, {"no_such_option": 1}))
+    for option in info.options:
+        if option.choices:
+            with pytest.raises(OptionError, match="must be one of"):
+                make_metric(MetricSpec(name, {option.name: "no such choice"}))
+        elif option.kind == "str":
+            with pytest.raises(OptionError, match="must be of type str"):
+                make_metric(MetricSpec(name, {option.name: True}))
+
+
+@by_name
+def test_the_manual_names_every_metric_and_option(name: str) -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    assert f"## `{name}`" in text
+    section = text.split(f"## `{name}`", 1)[1].split("\n## ", 1)[0]
+    for option in METRICS.get(name).info.options:
+        assert f"`{option.name}`" in section
+        for choice in option.choices:
+            assert f"`{choice}`" in section
+
+
+@by_identity
+def test_the_description_is_json(metric: SampleMetric) -> None:
+    import json
+
+    json.loads(json.dumps(metric.describe(), allow_nan=False))
+
+
+# scores
+
+
+@by_identity
+def test_scores_are_finite_and_in_range(metric: SampleMetric) -> None:
+    found = metric.score(make_batch(metric, 200))
+    assert found.values.shape == (200,)
+    assert found.values.dtype == np.float64
+    assert not found.statuses
+    assert np.isfinite(found.values).all()
+    if metric.group_key.__func__ is SampleMetric.group_key:  # type: ignore[attr-defined]
+        low, high = metric.value_range
+        assert low is None or found.values.min() >= low
+        assert high is None or found.values.max() <= high
+    assert len(set(found.values.tolist())) > 1, "the scores must depend on the features"
+
+
+@by_identity
+def test_an_empty_batch(metric: SampleMetric) -> None:
+    found = metric.score(make_batch(metric, 0))
+    assert found.values.shape == (0,)
+    assert not found.statuses
+    assert not found.evidence
+
+
+@by_identity
+def test_scores_do_not_depend_on_order_or_batch(metric: SampleMetric) -> None:
+    batch = make_batch(metric, 33, seed=1)
+    whole = metric.score(batch)
+    order = np.random.default_rng(2).permutation(33).tolist()
+    shuffled = metric.score(take(batch, order))
+    assert shuffled.values.tolist() == whole.values[order].tolist()
+    assert dict(shuffled.evidence) == {i: whole.evidence[row] for i, row in enumerate(order) if row in whole.evidence}
+    alone = [metric.score(take(batch, [row])).values[0] for row in range(33)]
+    assert alone == whole.values.tolist()
+    parts = [list(range(0)), [0], list(range(1, 20)), list(range(20, 33))]
+    uneven = [value for part in parts for value in metric.score(take(batch, part)).values]
+    assert uneven == whole.values.tolist()
+
+
+@by_identity
+def test_the_same_row_twice_scores_the_same(metric: SampleMetric) -> None:
+    values = metric.score(take(make_batch(metric, 3, seed=3), [0, 1, 1, 2, 1])).values
+    assert values[1] == values[2] == values[4]
+
+
+@by_identity
+def test_features_are_not_changed(metric: SampleMetric) -> None:
+    batch, same = make_batch(metric, 5, seed=4), make_batch(metric, 5, seed=4)
+    metric.score(batch)
+    for slot, value in batch.slots.items():
+        before = same.slots[slot]
+        new, old = (v.columns if isinstance(v, Ragged) else v for v in (value, before))
+        assert all((new[key] == old[key]).all() for key in old)
+
+
+@by_identity
+def test_scaling_the_features_changes_nothing(metric: SampleMetric) -> None:
+    # K20: whoever makes the features need not normalise them.
+    batch = make_batch(metric, 20, seed=5)
+    scaled = {
+        name: Ragged({**v.columns, "embedding": v.columns["embedding"] * 7}, v.offsets)
+        if isinstance(v, Ragged)
+        else {**v, "embedding": v["embedding"] * 7}
+        for name, v in batch.slots.items()
+    }
+    found = metric.score(FeatureBatch(scaled, batch.constants, batch.n)).values
+    # Scores reach 100 times a cosine; float32 cosines of 16 numbers carry a few 6e-8.
+    np.testing.assert_allclose(found, metric.score(batch).values, rtol=0, atol=100 * 5e-7)
+
+
+@by_identity
+def test_a_zero_feature_is_degenerate_and_costs_one_row(metric: SampleMetric) -> None:
+    for slot in metric.slots:
+        batch = make_batch(metric, 4, seed=6)
+        value = batch.slots[slot.name]
+        table = value.columns if isinstance(value, Ragged) else value
+        at = int(value.offsets[2]) if isinstance(value, Ragged) else 2
+        good = metric.score(batch)
+        table["embedding"][at] = 0.0
+        found = metric.score(batch)
+        assert {row: status.value for row, (status, _) in found.statuses.items()} == {2: "degenerate_embedding"}
+        kept = [0, 1, 3]
+        assert found.values[kept].tolist() == good.values[kept].tolist()
+
+
+def test_listing_metrics_imports_no_torch() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from beholder.metrics.catalog import METRICS\n"
+        "for name in METRICS.names(): METRICS.get(name).info\n"
+        "assert not {'torch', 'transformers', 'pyarrow', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
