@@ -295,7 +295,8 @@ def _guarded(call: Callable[[], _T], name: str) -> _T:
     except MediaError:
         raise
     except Image.DecompressionBombError as error:
-        raise MediaError(Status.TOO_LARGE, f"{name}: {_plain(error)}") from error
+        # Some codecs ask Pillow's own limit from inside; it stands at PIL.Image.MAX_IMAGE_PIXELS.
+        raise MediaError(Status.TOO_LARGE, f"{name}: Pillow refuses it ({error})") from error
     except MemoryError as error:
         raise MediaError(Status.UNREADABLE, f"{name}: not enough memory to decode it") from error
     except Exception as error:

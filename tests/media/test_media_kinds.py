@@ -1,0 +1,81 @@
+"""Which files are media, and what a folder holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from beholder._errors import UserError
+from beholder.media.kinds import image_extensions, iter_media_files, media_kind, natural_key
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("a.png", "image"),
+        ("A.JPEG", "image"),
+        ("x/y.z/a.TIFF", "image"),
+        ("a.mp4", "video"),
+        ("a.MOV", "video"),
+        ("a.txt", None),
+        ("png", None),
+        (".png", None),
+        ("s.tar::b/c.webp", "image"),
+        ("s3://bucket/a.gif?version=3.txt", "image"),
+    ],
+)
+def test_media_kind(path, kind):
+    assert media_kind(path) == kind
+
+
+def test_extensions_are_lower_case_and_read_by_the_decoder():
+    from PIL import Image
+
+    from beholder.media.image import FORMATS
+
+    Image.init()
+    for extension in image_extensions():
+        assert extension == extension.lower()
+        assert Image.registered_extensions()[extension] in FORMATS
+
+
+def test_natural_order():
+    names = ["10", "2", "1", "a10b2", "a2b10", "a2b9", "B1", "02"]
+    assert sorted(names, key=natural_key) == ["1", "02", "2", "10", "a2b9", "a2b10", "a10b2", "B1"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("10.png", "2.PNG", "1.jpg", ".hidden.png", "notes.txt", "clip.mp4", "sub/3.png", ".git/4.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "folder.png").mkdir()
+    return tmp_path
+
+
+def names(found, folder):
+    return [path.relative_to(folder).as_posix() for path in found]
+
+
+def test_folder(folder):
+    assert names(iter_media_files(folder), folder) == ["1.jpg", "2.PNG", "10.png"]
+    assert names(iter_media_files(folder, kinds=("video",)), folder) == ["clip.mp4"]
+    assert names(iter_media_files(str(folder), kinds=("image", "video"), recursive=True), folder) == [
+        "1.jpg",
+        "2.PNG",
+        "10.png",
+        "clip.mp4",
+        "sub/3.png",
+    ]
+
+
+def test_folders_that_give_nothing(folder, tmp_path):
+    empty = tmp_path / "sub" / "empty"
+    empty.mkdir()
+    with pytest.raises(UserError, match=r"found 0 images under .*empty, extensions .*\.png"):
+        iter_media_files(empty)
+    with pytest.raises(UserError, match=r"found 0 videos under .* extensions \.mp4"):
+        iter_media_files(empty, kinds=("video",))
+    with pytest.raises(UserError, match=r"must be a folder; got .*1\.jpg: a file"):
+        iter_media_files(folder / "1.jpg")
+    with pytest.raises(UserError, match="no such folder"):
+        iter_media_files(folder / "none")
