@@ -82,17 +82,18 @@ class Summary:
     Args:
         metric: printed identity.
         label: the column's short label.
-        aggregate: "macro" (mean of concept means), "micro" (mean of samples), or another declared name.
+        aggregate: "macro" (mean of concept means), "micro" (mean of samples), "pairs" (mean of all pairs of output and
+            reference), "over_seeds" (mean of the seeds' headline values), or another declared name.
         value: the aggregate, or None when no sample has a value.
         low: lower end of the confidence interval, or None.
         high: upper end, or None.
         level: confidence level of the interval.
         ci_method: how the interval was made ("bootstrap-percentile", "normal") or None with a reason in `note`.
-        unit: what was resampled ("prompt", "concept", "sample").
+        unit: what was resampled ("prompt", "concept", "sample"), or averaged ("seed").
         n: samples with a value.
         n_units: units that were resampled.
         n_missing: samples without a value, by status.
-        sd: standard deviation over the values (ddof 1), None for n < 2.
+        sd: standard deviation (ddof 1) over what was averaged: samples, concept means, seeds; None for fewer than two.
         group: {column: value} that the row is about; empty for all samples.
         headline: True for the one value of a metric that tables show first.
         note: a caveat in plain words, or None.

@@ -344,11 +344,13 @@ class _Cells:
 
 
 def _per_code(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and number of the values of each code that occurs."""
-    if not len(codes):
-        return np.empty(0), np.empty(0)
-    _, codes = np.unique(codes, return_inverse=True)
-    return np.bincount(codes, weights=values), np.bincount(codes).astype(np.float64)
+    """Sum and number of the values of each code that occurs, in the order of the codes."""
+    if codes.max(initial=0) > 4 * len(codes):
+        # Few rows with high codes: counting over all codes would cost more than sorting the rows.
+        codes = np.unique(codes, return_inverse=True)[1]
+    counts = np.bincount(codes)
+    found = counts > 0
+    return np.bincount(codes, weights=values)[found], counts[found].astype(np.float64)
 
 
 def _sort_key(label: Any) -> tuple[int, float, str]:
