@@ -86,9 +86,13 @@ def test_pillows_own_limit_neither_warns_nor_refuses(monkeypatch):
 
 
 def test_a_bomb_that_pillow_itself_refuses_is_too_large(monkeypatch):
-    data = encode(Image.fromarray(noise()), "WEBP")
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    assert refused(data).status == "too_large"
+    def bomb(self):  # as some codecs do, each in some versions only
+        raise Image.DecompressionBombError("exceeds limit of 100 pixels")
+
+    monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load_prepare", bomb)
+    error = refused(encode(Image.fromarray(noise())))
+    assert error.status == "too_large"
+    assert "exceeds limit of 100 pixels" in error.reason
 
 
 def test_a_header_that_asks_for_too_much_memory(monkeypatch):

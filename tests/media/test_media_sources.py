@@ -315,7 +315,8 @@ def test_array_media_are_cheap():
 
 
 def test_tensors():
-    torch = pytest.importorskip("torch")
+    import torch
+
     chw = torch.from_numpy(DRAWN.transpose(2, 0, 1).copy())
     np.testing.assert_array_equal(shown(chw).pixels, DRAWN)
     assert as_medium(chw).fingerprint() == as_medium(DRAWN.transpose(2, 0, 1)).fingerprint()

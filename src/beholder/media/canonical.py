@@ -192,6 +192,8 @@ def _with_true_key(image: Image.Image, raw_mode: str) -> Image.Image:
     scale = {"L;2": 85, "L;4": 17}.get(raw_mode)
     if scale is not None and isinstance(key, int):
         true_key: int | tuple[int, ...] = key * scale
+    elif raw_mode == "1" and isinstance(key, int):
+        true_key = 255 if key else 0
     elif raw_mode.startswith("RGB;16") and isinstance(key, tuple):
         true_key = tuple(part >> 8 for part in key)
     elif image.mode == "P":

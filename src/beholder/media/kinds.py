@@ -14,7 +14,7 @@ from beholder._errors import UserError
 MediaKind: TypeAlias = Literal["image", "video"]
 
 _IMAGES = (".jpg", ".jpeg", ".jfif", ".png", ".apng", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-_IMAGES_MORE = (".jp2", ".j2k", ".ppm", ".pgm", ".pbm", ".pnm", ".pfm")
+_IMAGES_MORE = (".jp2", ".j2k", ".ppm", ".pgm", ".pbm", ".pnm")
 _VIDEOS = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".wmv", ".flv", ".ogv", ".ts")
 _DIGITS = re.compile(r"(\d+)")
 
