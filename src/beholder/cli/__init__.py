@@ -1,0 +1,1 @@
+"""The command line: `main.py` wires, one file a command."""

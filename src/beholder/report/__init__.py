@@ -1,0 +1,1 @@
+"""Tables from the records of runs: this room reads headers and summaries and computes no number."""

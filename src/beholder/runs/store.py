@@ -41,7 +41,7 @@ _QUERY_KEYS = 500
 _SCHEMA = """
 create table if not exists meta(key text primary key, value text) without rowid;
 create table if not exists spaces(id integer primary key, hash text unique not null, about text not null,
-    constants text not null);
+    constants text not null, made integer not null default 0, seconds real not null default 0);
 create table if not exists shards(id integer primary key, space integer not null, name text not null,
     sha256 text not null, rows integer not null, bytes integer not null, used real not null);
 create table if not exists items(space integer not null, key blob not null, shard integer not null,
@@ -148,6 +148,16 @@ class FeatureStore:
         text = canonical_json({"constants": dict(constants)})
         with self._lock:
             self._db.execute("update spaces set constants=? where id=?", (text, space))
+
+    def add_rate(self, space: int, made: int, seconds: float) -> None:
+        """Remembers how long it took to make features, for the estimates of `--dry-run`."""
+        with self._lock:
+            self._db.execute("update spaces set made=made+?, seconds=seconds+? where id=?", (made, seconds, space))
+
+    def rate(self, space: int) -> float | None:
+        """Items a second over all that was ever made in a space on this machine; None before that."""
+        made, seconds = self._db.execute("select made, seconds from spaces where id=?", (space,)).fetchone()
+        return made / seconds if seconds else None
 
     # features
 
@@ -359,11 +369,13 @@ class FeatureStore:
             for about, shards, rows, size, used in self._db.execute(query)
         ]
 
-    def prune(self, *, max_bytes: int | None = None, unused_for: float | None = None) -> tuple[int, int]:
+    def prune(
+        self, *, max_bytes: int | None = None, unused_for: float | None = None, dry_run: bool = False
+    ) -> tuple[int, int]:
         """Removes shards: those unused for so many seconds, then the least recently used above `max_bytes`.
 
         Returns:
-            (shards removed, bytes freed).
+            (shards removed, bytes freed); of a dry run what these would be.
         """
         if self.folder is None:
             return 0, 0
@@ -375,13 +387,16 @@ class FeatureStore:
             big = max_bytes is not None and total - freed > max_bytes
             if not (old or big):
                 continue
+            removed, freed = removed + 1, freed + size
+            if dry_run:
+                continue
             self._db.execute("begin immediate")
             self._db.execute("delete from items where shard=?", (shard,))
             self._db.execute("delete from shards where id=?", (shard,))
             self._db.execute("commit")
             (self.folder / "shards" / name).unlink(missing_ok=True)
-            removed, freed = removed + 1, freed + size
-        self._remove_orphans(now)
+        if not dry_run:
+            self._remove_orphans(now)
         return removed, freed
 
     def _remove_orphans(self, now: float) -> None:

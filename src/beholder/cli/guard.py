@@ -1,0 +1,80 @@
+"""From exceptions to messages and exit codes.
+
+0    fine
+1    a gate was not met (`doctor`, `models verify`)
+2    wrong use or bad input
+3    more samples with a fault than allowed
+70   a bug in beholder
+130  interrupted
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+from beholder._errors import UserError
+from beholder.cli.output import say
+
+GATE_NOT_MET, WRONG_USE, TOO_MANY_FAULTS, BUG, INTERRUPTED = 1, 2, 3, 70, 130
+
+
+def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a command, with its exceptions turned into messages and exit codes."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        try:
+            return function(*args, **settings)
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except UserError as error:
+            fail(error)
+        except KeyboardInterrupt:
+            say("Interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            _report_bug(error)
+
+    return call
+
+
+def fail(error: UserError) -> NoReturn:
+    """Ends the command with a user error's message and exit code, without a traceback."""
+    _show_traceback()
+    say(f"Error: {error}")
+    raise typer.Exit(error.exit_code) from None
+
+
+def _report_bug(error: Exception) -> NoReturn:
+    shown = _show_traceback()
+    say(f"beholder failed unexpectedly{_place(error)}: {type(error).__name__}: {error}")
+    say("This is a bug in beholder, not in your input. Please report it with the output of `beholder doctor`")
+    say(
+        "and the traceback above." if shown else "and the traceback that the same command prints with BEHOLDER_DEBUG=1."
+    )
+    raise typer.Exit(BUG) from None
+
+
+def _show_traceback() -> bool:
+    """Prints the exception at hand in full when BEHOLDER_DEBUG asks for it."""
+    if os.environ.get("BEHOLDER_DEBUG", "") in ("", "0"):
+        return False
+    say(traceback.format_exc().rstrip())
+    return True
+
+
+def _place(error: Exception) -> str:
+    """Where in beholder it happened: " in runs/engine.py, line 12"."""
+    root = Path(__file__).parent.parent
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if root in path.parents and path.name != "guard.py":
+            return f" in {path.relative_to(root).as_posix()}, line {frame.lineno}"
+    return ""

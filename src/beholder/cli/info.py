@@ -1,0 +1,124 @@
+"""`beholder info`: the whole card of a metric or model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from beholder.cli import options
+from beholder.cli.output import put_card, put_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from beholder.records import MetricInfo, ModelCard
+
+app = typer.Typer()
+
+
+@app.command()
+def info(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A metric, also with options, or a model.", show_default=False)
+    ],
+    as_json: options.AsJson = False,
+) -> None:
+    """Print the whole card of a metric or model.
+
+    Formula, range, options, degenerate input, licence, paper … Nothing is fetched or loaded.
+
+    Example: beholder info clip_score
+
+    Example: beholder info openai:ViT-L-14
+    """
+    card = find_card(name)
+    if as_json:
+        put_json(asdict(card))
+        return
+    from beholder.records import MetricInfo
+
+    facts = metric_facts(card) if isinstance(card, MetricInfo) else model_facts(card)
+    put_card(card.name if isinstance(card, MetricInfo) else card.id, facts)
+
+
+def find_card(name: str) -> MetricInfo | ModelCard:
+    """The card that a name stands for; an unknown one suggests near metrics and models."""
+    from beholder._errors import IdentityError, UnknownNameError
+    from beholder._identity import parse_spec
+    from beholder.backends.base import LoadOptions
+    from beholder.backends.pool import find_card as model_card
+    from beholder.backends.pool import resolve_model
+    from beholder.metrics.base import make_metric
+    from beholder.metrics.catalog import METRICS
+
+    try:
+        spec = parse_spec(name)
+    except IdentityError:
+        spec = None
+    if spec is not None and spec.name in METRICS:
+        return make_metric(spec).info
+    try:
+        card = model_card(name)
+    except UnknownNameError as error:
+        known = [*METRICS.names(), *error.known]
+        raise UnknownNameError("metric or model", name, known, fix="See: beholder list, beholder models") from None
+    # A folder or a repository that no card is written for: its files tell.
+    return card or resolve_model(name, options=LoadOptions(offline=True)).card
+
+
+def metric_facts(card: MetricInfo) -> Iterator[tuple[str, str]]:
+    """The card of a metric, line by line."""
+    better = {True: "higher is better", False: "lower is better", None: "neither end is better"}
+    yield "says", card.summary
+    yield "family", card.family
+    yield "kind", "one value a sample" if card.kind == "sample" else "one value a set"
+    yield "reads", ", ".join(card.inputs)
+    yield "formula", card.formula
+    yield "unit", card.unit
+    yield "range", f"{_range(card.range)}; {better[card.higher_is_better]}"
+    yield "degenerate input", card.degenerate
+    yield "default model", card.default_model or ""
+    yield "options", "\n".join(_option(item) for item in card.options)
+    yield "notes", "\n".join(card.notes)
+    yield "licence", card.licence_note or ""
+    yield "paper", card.paper or ""
+    yield "reference code", card.reference_code or ""
+    yield "version", card.version
+
+
+def model_facts(card: ModelCard) -> Iterator[tuple[str, str]]:
+    """The card of a model, line by line; what was not checked says so."""
+    from beholder.backends.hub import format_size
+
+    commercial = {True: "commercial use allowed", False: "no commercial use", None: "commercial use not checked"}
+    yield "planned", card.planned or ""
+    yield "also called", ", ".join(card.aliases)
+    yield "engine", card.engine
+    yield "family", card.family
+    yield "architecture", card.arch
+    yield "weights", card.weights
+    yield "source", (card.source or "") + (f" at {card.revision}" if card.revision else "")
+    yield "size", format_size(card.size_bytes) if card.size_bytes else ""
+    yield "licence", f"{card.licence or 'not checked'}; {commercial[card.commercial]}"
+    yield "paper", card.paper or ""
+    yield "input", "×".join(map(str, card.input_size)) + " pixels" if card.input_size else "known once resolved"
+    yield "preprocessing", ", ".join(f"{name} {value}" for name, value in (card.preprocessing or {}).items())
+    yield "text length", f"{card.context_length} tokens" if card.context_length else "known once resolved"
+    yield "embedding", f"{card.embed_dim} numbers" if card.embed_dim else "known once resolved"
+    yield "languages", "English only" if card.english_only else ""
+    yield "layout verified", card.layout_verified
+    yield "sha256", "\n".join(f"{name} {value}" for name, value in card.sha256.items())
+    yield "notes", "\n".join(card.notes)
+
+
+def _range(ends: tuple[float | None, float | None]) -> str:
+    low, high = ("no limit" if end is None else f"{end:g}" for end in ends)
+    return f"{low} to {high}"
+
+
+def _option(item: Any) -> str:
+    default = "" if item.default is None else f" Default: {item.default}."
+    choices = f" One of: {', '.join(map(str, item.choices))}." if item.choices else ""
+    return f"{item.name} ({item.kind}): {item.doc}{choices}{default}"

@@ -1,0 +1,49 @@
+"""`beholder manifest`: any input as a JSONL manifest."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from beholder.cli import options
+from beholder.cli.output import say
+
+app = typer.Typer()
+
+
+@app.command()
+def manifest(
+    out: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="JSONL file to write.", show_default=False)],
+    data: options.Data = None,
+    prompts: options.Prompts = None,
+    outputs: options.Outputs = None,
+    mapping: options.Mapping = None,
+    allow_extra: options.AllowExtra = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write any input as a JSONL manifest.
+
+    An input is a folder, a prompt file with a template of outputs, a CSV … Takes the same input options as `beholder
+    run`.
+
+    Example: beholder manifest --prompts prompts.csv --outputs 'out/{method}/{prompt_id}_{seed}.png' -o samples.jsonl
+    """
+    from beholder.cli.settings import input_settings
+    from beholder.manifest import open_source
+    from beholder.manifest.writer import write_manifest
+
+    settings = input_settings(data, prompts, outputs, mapping, allow_extra)
+    source = open_source(
+        settings["data"],
+        prompts=settings["prompts"],
+        outputs=settings["outputs"],
+        mapping=settings["mapping"],
+        allow_extra=bool(settings["allow_extra"]),
+    )
+    source.check()
+    rows = write_manifest(source, out)
+    if not quiet:
+        for text in source.notices:
+            say(f"Note: {text}")
+        say(f"Wrote {rows} rows to {out}.")

@@ -1,0 +1,167 @@
+"""`beholder run`: the main job."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from beholder.cli import options
+from beholder.cli.guard import INTERRUPTED
+from beholder.cli.output import put, put_json, say
+from beholder.cli.progress import progress_display
+
+app = typer.Typer()
+
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        metavar="METRIC",
+        help="Metric to score, like clip_score or clip_i,reduce=max,as=best. Repeatable. See: beholder list.",
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Run folder. Default: a folder in runs/ named after the input."),
+]
+Like = Annotated[
+    str | None,
+    typer.Option(metavar="RUN", help="Take over the metrics and settings that move numbers from another run."),
+]
+Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Use a published setting, and print what it sets.")]
+BatchSize = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Pictures in a batch. Default: the model's own.", rich_help_panel=options.MODEL),
+]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N", help="Threads that decode. Default: one for each processor.", rich_help_panel=options.MODEL
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Feature store. Default: below BEHOLDER_CACHE or the user's cache folder.",
+        rich_help_panel=options.MODEL,
+    ),
+]
+MaxFailed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Share of samples that may have a fault before the exit code is 3. Default: 0.",
+        rich_help_panel=options.OUTPUT,
+    ),
+]
+Seed = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Seed of the intervals' bootstrap. Default: 0.", rich_help_panel=options.OUTPUT),
+]
+Resamples = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Resamples of the bootstrap. Default: 1000.", rich_help_panel=options.OUTPUT),
+]
+Level = Annotated[
+    str | None,
+    typer.Option(metavar="P", help="Level of the intervals. Default: 0.95.", rich_help_panel=options.OUTPUT),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be computed, fetched and needed; compute nothing.")
+]
+Overwrite = Annotated[
+    bool | None,
+    typer.Option(
+        "--overwrite", help="Replace a run of another identity in the run folder.", rich_help_panel=options.OUTPUT
+    ),
+]
+
+
+@app.command()
+def run(
+    data: options.Data = None,
+    metric: Metrics = None,
+    out: Out = None,
+    like: Like = None,
+    preset: Preset = None,
+    dry_run: DryRun = False,
+    prompts: options.Prompts = None,
+    outputs: options.Outputs = None,
+    mapping: options.Mapping = None,
+    allow_extra: options.AllowExtra = None,
+    model: options.Model = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    batch_size: BatchSize = None,
+    workers: Workers = None,
+    store: Store = None,
+    cache_dir: options.CacheDir = None,
+    offline: options.Offline = None,
+    background: options.Background = None,
+    max_pixels: options.MaxPixels = None,
+    first_frame: options.FirstFrame = None,
+    truncation: options.Truncation = None,
+    by: options.By = None,
+    max_failed: MaxFailed = None,
+    seed: Seed = None,
+    resamples: Resamples = None,
+    level: Level = None,
+    overwrite: Overwrite = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Score a data set and write a run folder.
+
+    DATA may also be a TOML file that holds these settings (`metrics = ["clip_score"]`, `batch_size = 32` …). What
+    wins: the command line, then the TOML file, then --like, then --preset, then the default.
+
+    A run that was interrupted goes on when the same command is given again. Exit codes: 0 fine, 2 wrong use or bad
+    input, 3 more samples with a fault than --max-failed allows, 130 interrupted.
+
+    Example: beholder run samples.jsonl -m clip_score -m clip_i -o runs/sdxl
+
+    Example: beholder run --prompts prompts.csv --outputs 'out/{method}/{prompt_id}_{seed}.png' -m clip_score
+    """
+    from beholder.cli.settings import gather
+
+    given: dict[str, Any] = {
+        "data": data, "metrics": metric, "out": out, "prompts": prompts, "outputs": outputs, "mapping": mapping,
+        "allow_extra": allow_extra, "model": model, "device": device, "dtype": dtype, "batch_size": batch_size,
+        "workers": workers, "store": store, "cache_dir": cache_dir, "offline": offline, "background": background,
+        "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation, "by": by,
+        "max_failed": max_failed, "seed": seed, "resamples": resamples, "level": level, "overwrite": overwrite,
+    }  # fmt: skip
+    gathered = gather(given, like=like, preset=preset)
+    if not quiet:
+        for text in gathered.remarks:
+            say(text)
+    if dry_run:
+        _show_dry_run(gathered.config, as_json=as_json)
+    else:
+        _execute(gathered.config, quiet=quiet, as_json=as_json)
+
+
+def _show_dry_run(config: Any, *, as_json: bool) -> None:
+    from beholder.runs.dry_run import dry_run
+
+    found = dry_run(config)
+    if as_json:
+        put_json(found.to_dict())
+    else:
+        put("".join(f"{line}\n" for line in found.lines()))
+
+
+def _execute(config: Any, *, quiet: bool, as_json: bool) -> None:
+    from beholder.cli.tables import finish_run
+    from beholder.runs.session import execute
+
+    try:
+        with progress_display(quiet=quiet) as progress:
+            finished = execute(config, progress=progress)
+    except KeyboardInterrupt:
+        say("Interrupted. What was scored is kept: the same command goes on from here.")
+        raise typer.Exit(INTERRUPTED) from None
+    finish_run(finished, as_json=as_json, quiet=quiet)

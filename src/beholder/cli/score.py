@@ -1,0 +1,136 @@
+"""`beholder score`: a quick look at a few files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from beholder.cli import options
+from beholder.cli.guard import TOO_MANY_FAULTS
+from beholder.cli.output import put, put_json, say, stdout_width
+from beholder.report.numbers import DASH, format_value
+
+if TYPE_CHECKING:
+    from beholder.api import ScoreTable
+    from beholder.report.tables import Column, Table
+
+app = typer.Typer()
+
+
+@app.command()
+def score(
+    images: Annotated[list[str], typer.Argument(metavar="IMAGES...", help="Pictures to score.", show_default=False)],
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", "-t", metavar="TEXT", help="Text to score every picture against. Repeatable."),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option("--reference", "-r", metavar="FILE", help="Real picture of the same subject. Repeatable."),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option("--metric", "-m", metavar="METRIC", help="Metric to score. See: beholder list.")
+    ] = "clip_score",
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Score the first picture with the first text only, and so on.")
+    ] = False,
+    model: options.Model = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    cache_dir: options.CacheDir = None,
+    offline: options.Offline = None,
+    background: options.Background = None,
+    max_pixels: options.MaxPixels = None,
+    first_frame: options.FirstFrame = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Score a few pictures at once; writes nothing.
+
+    Prints a table with one row a picture and one column a text. Exit code 3 when a picture has a fault.
+
+    Example: beholder score cat.png dog.png --text "a photo of a cat"
+
+    Example: beholder score out/*.png -m clip_i --reference cat1.jpg --reference cat2.jpg
+    """
+    import beholder.api
+    from beholder.cli.settings import parse_colour, parse_count
+
+    table = beholder.api.score(
+        metric,
+        images=images,
+        texts=text or None,
+        references=reference or None,
+        pairs=pairs,
+        model=model,
+        device=device or "auto",
+        dtype=dtype or "auto",
+        background=parse_colour(background or "white"),
+        max_pixels=parse_count(max_pixels or "180000000", option="--max-pixels"),
+        first_frame=bool(first_frame),
+        cache_dir=cache_dir,
+        offline=offline,
+    )
+    if as_json:
+        put_json(score_json(table))
+    else:
+        from beholder.report.render import to_text
+
+        put(to_text(score_table(table), width=stdout_width()))
+    if not quiet:
+        for notice in table.notices:
+            say(f"Note: {notice}")
+    if any(row.score.status.is_fault for row in table.rows):
+        raise typer.Exit(TOO_MANY_FAULTS)
+
+
+def score_table(found: ScoreTable) -> Table:
+    """Pictures in rows, texts in columns; one row a pair when pictures and texts go in pairs."""
+    from beholder.report.tables import Table
+
+    paired = found.texts == (None,) and any(row.text is not None for row in found.rows)
+    notes = tuple(
+        dict.fromkeys(
+            f"{row.image}{'' if row.text is None else f', {row.text!r}'}: {row.score.status}: {row.score.reason}."
+            for row in found.rows
+            if row.score.value is None
+        )
+    )
+    titles, cells = _pair_cells(found) if paired else _matrix_cells(found)
+    if found.texts != (None,):
+        notes = (*notes, f"{found.metric}: one column a text; {DASH} where there is no value.")
+    return Table(titles, cells, notes)
+
+
+def _pair_cells(found: ScoreTable) -> tuple[tuple[Column, ...], tuple[tuple[str, ...], ...]]:
+    from beholder.report.tables import Column
+
+    titles = (Column("image"), Column("text"), Column(found.metric, True))
+    return titles, tuple((row.image, row.text or "", format_value(row.score.value)) for row in found.rows)
+
+
+def _matrix_cells(found: ScoreTable) -> tuple[tuple[Column, ...], tuple[tuple[str, ...], ...]]:
+    from beholder.report.tables import Column
+
+    width = len(found.texts)
+    heads = (Column(found.metric if text is None else text, True) for text in found.texts)
+    rows = [found.rows[start : start + width] for start in range(0, len(found.rows), width)]
+    cells = [(name, *(format_value(row.score.value) for row in part)) for name, part in zip(found.images, rows)]
+    return (Column("image"), *heads), tuple(cells)
+
+
+def score_json(found: ScoreTable) -> dict[str, Any]:
+    """All scores as one JSON value."""
+    rows = [
+        {
+            "image": row.image,
+            "text": row.text,
+            "value": row.score.value,
+            "status": str(row.score.status),
+            "reason": row.score.reason,
+            "evidence": None if row.score.evidence is None else dict(row.score.evidence),
+        }
+        for row in found.rows
+    ]
+    return {"metric": found.metric, "rows": rows, "notices": list(found.notices)}

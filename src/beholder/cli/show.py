@@ -1,0 +1,107 @@
+"""`beholder show`: runs as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from beholder.cli import options
+from beholder.cli.output import put, put_json, say, stdout_width
+
+if TYPE_CHECKING:
+    from beholder.report.tables import RunView
+    from beholder.runs.results import Run
+
+app = typer.Typer()
+
+
+@app.command()
+def show(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders.", show_default=False)],
+    form: Annotated[
+        str, typer.Option("--as", metavar="FORM", help="text, md, latex, csv or json.", rich_help_panel=options.OUTPUT)
+    ] = "text",
+    by: options.By = None,
+    show_all: Annotated[
+        bool,
+        typer.Option("--all", help="Every aggregate, not only the headline value of each metric."),
+    ] = False,
+) -> None:
+    """Print the table of one or more runs.
+
+    One run: a row for each metric and group, with n, interval and missing values. Several runs: a row for each run
+    and group, a column for each metric; what differs in how their numbers were made is said on stderr. A run that is
+    not finished shows what was scored so far.
+
+    Example: beholder show runs/sdxl --as md
+
+    Example: beholder show runs/sdxl runs/flux --by category
+    """
+    from beholder._errors import OptionError
+    from beholder.report.render import FORMATS
+    from beholder.runs.results import open_run_folder
+
+    if form not in FORMATS:
+        raise OptionError(f"--as must be one of: {', '.join(FORMATS)}", got=repr(form))
+    opened = [open_run_folder(path) for path in runs]
+    views = _views(opened, runs, by or [])
+    _say_what_to_know(opened, views)
+    if form == "json":
+        from beholder.report.tables import records
+
+        put_json(
+            {
+                "runs": [_run_facts(run, view) for run, view in zip(opened, views)],
+                "rows": records(views, show_all=show_all),
+            }
+        )
+    else:
+        put(_rendered(views, form, show_all=show_all))
+
+
+def _views(opened: Sequence[Run], paths: Sequence[str], by: Sequence[str]) -> list[RunView]:
+    """One grouping for all runs: as asked, else by method where one of them has several methods."""
+    from beholder.cli.tables import table_view
+
+    names = [run.path.resolve().name for run in opened]
+    if len(set(names)) < len(names):
+        names = [path.rstrip("/") for path in paths]
+    if not by and len(opened) > 1:
+        mixed = any(set(item.group) == {"method"} for run in opened for item in run.summary)
+        by = ["method"] if mixed and all("method" in run.scores.column_names for run in opened) else []
+    return [table_view(run, name=name, by=by) for run, name in zip(opened, names)]
+
+
+def _say_what_to_know(opened: Sequence[Run], views: Sequence[RunView]) -> None:
+    from beholder.report.identity import identity_warnings
+
+    for run, view in zip(opened, views):
+        if not run.finished:
+            say(f"Note: {view.name} is not finished ({run.header['status']}): {run.n} samples are scored so far.")
+    for text in identity_warnings([(view.name, view.header) for view in views]):
+        say(f"Warning: {text}")
+
+
+def _rendered(views: Sequence[RunView], form: str, *, show_all: bool) -> str:
+    from beholder.report.render import to_csv, to_latex, to_markdown, to_text
+    from beholder.report.tables import long_table, records, wide_table
+
+    if form == "csv":
+        return to_csv(records(views, show_all=show_all))
+    table = long_table(views[0], show_all=show_all) if len(views) == 1 else wide_table(views, show_all=show_all)
+    if form == "md":
+        return to_markdown(table)
+    return to_latex(table) if form == "latex" else to_text(table, width=stdout_width())
+
+
+def _run_facts(run: Run, view: RunView) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "path": str(run.path),
+        "status": run.header["status"],
+        "n": run.n,
+        "n_faults": run.n_faults,
+        "metrics": [{name: item[name] for name in ("label", "identity")} for item in run.header["metrics"]],
+    }

@@ -1,0 +1,148 @@
+"""Tables and records as text, Markdown, LaTeX, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beholder.report.numbers import DASH
+from beholder.report.tables import Table
+
+FORMATS = ("text", "md", "latex", "csv", "json")
+"""What `beholder show --as` takes."""
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "[": "{[}", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    DASH: "---", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "·": r"$\cdot$", "±": r"$\pm$",
+}  # fmt: skip
+_MARKDOWN = re.compile(r"[|\\*<`]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+
+def to_text(table: Table, *, width: int | None = None) -> str:
+    """Plain text with aligned columns.
+
+    Args:
+        table: what to print.
+        width: columns of the terminal, into which long cells are folded; None for as wide as it needs.
+    """
+    from rich.cells import cell_len
+    from rich.console import Console
+
+    natural = sum(max(map(cell_len, column)) + 3 for column in _columns_of_text(table)) + 1
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer, width=width or natural, color_system=None, force_terminal=False, legacy_windows=False
+    )
+    console.print(to_rich(table), soft_wrap=False)
+    lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
+    body = [line for line in lines if line]
+    return "\n".join([*body, *([""] if table.notes else []), *table.notes]) + "\n"
+
+
+def to_rich(table: Table) -> Any:
+    """The cells as a `rich.table.Table`, without the notes."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in table.columns:
+        drawn.add_column(
+            Text(column.title), justify="right" if column.numeric else "left", no_wrap=column.numeric, overflow="fold"
+        )
+    for row in table.rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    return drawn
+
+
+def to_markdown(table: Table) -> str:
+    """A Markdown table; the notes follow as a list."""
+    lines = [
+        _md_row([column.title for column in table.columns]),
+        "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|",
+        *(_md_row(row) for row in table.rows),
+    ]
+    if table.notes:
+        lines += ["", *(f"- {escape_markdown(note)}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    r"""Text that Markdown shows as it stands, in one line; underscores inside a word need no escape.
+
+    >>> escape_markdown("clip_score a|b")
+    'clip_score a\\|b'
+    """
+    return _MARKDOWN.sub(lambda found: "\\" + found.group(), " ".join(text.splitlines()))
+
+
+def to_latex(table: Table) -> str:
+    r"""A `tabular` with the rules of the package booktabs; the notes follow in \footnotesize."""
+    layout = "".join("r" if column.numeric else "l" for column in table.columns)
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        f"\\begin{{tabular}}{{{layout}}}",
+        "\\toprule",
+        _latex_row([column.title for column in table.columns]),
+        "\\midrule",
+        *(_latex_row(row) for row in table.rows),
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    if table.notes:
+        lines += ["", "{\\footnotesize", *(f"{escape_latex(note)}\\par" for note in table.notes), "}"]
+    return "\n".join(lines) + "\n"
+
+
+def to_csv(found: Sequence[Mapping[str, Any]]) -> str:
+    """Records as CSV: one column a group column, counts of missing values as "3 unreadable; 1 missing"."""
+    groups = list(dict.fromkeys(name for record in found for name in record["group"]))
+    plain = [name for name in (found[0] if found else {}) if name != "group"]
+    heads = {name: f"by_{name}" if name in plain else name for name in groups}
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["run", *heads.values(), *plain[1:]] if found else [])
+    for record in found:
+        row = [record["run"], *(record["group"].get(name) for name in groups)]
+        writer.writerow([_csv_cell(value) for value in [*row, *(record[name] for name in plain[1:])]])
+    return buffer.getvalue()
+
+
+def to_json(value: Any) -> str:
+    """JSON without NaN, in plain Unicode."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX sets as it stands.
+
+    >>> escape_latex("clip_score ↑")
+    'clip\\\\_score $\\\\uparrow$'
+    """
+    return "".join(_LATEX.get(char, char) for char in text)
+
+
+def _columns_of_text(table: Table) -> list[list[str]]:
+    return [[column.title, *(row[index] for row in table.rows)] for index, column in enumerate(table.columns)]
+
+
+def _md_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(escape_markdown(cell) for cell in cells) + " |"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(escape_latex(cell) for cell in cells) + r" \\"
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{count} {status}" for status, count in value.items() if count)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else value

@@ -1,0 +1,285 @@
+"""From the summaries of runs to tables: which rows, which columns, and what is listed below them.
+
+A run enters as a `RunView`: a name, the run's header (the dict of `run.json`) and its summaries. `long_table` has one
+row a metric and group, with n and the missing values by status; `wide_table` has one row a run and group, with one
+column a metric; `records` has everything, unrounded, for other programs. Nothing here computes a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from beholder.records import Summary
+from beholder.report.numbers import DASH, format_estimate, format_interval, format_spread, format_value
+
+OVER_SEEDS = "over_seeds"
+"""The aggregate that is a mean and sd over seeds; tables by seed show it beside the headline values."""
+
+_ARROWS = {True: " ↑", False: " ↓", None: ""}
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run as tables see it.
+
+    Args:
+        name: how the run is called in tables.
+        header: the dict of `run.json`.
+        summaries: the aggregates to show, all of one grouping.
+    """
+
+    name: str
+    header: Mapping[str, Any]
+    summaries: Sequence[Summary]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's heading, and whether numbers stand in it."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Formatted cells, and the notes that belong below them."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def long_table(view: RunView, *, show_all: bool = False) -> Table:
+    """One row a metric and group: value, interval, n, missing by status.
+
+    Args:
+        view: the run.
+        show_all: True shows every aggregate, False the headline value of each metric.
+    """
+    summaries = _shown(view, show_all)
+    groups = _group_columns(summaries)
+    titles = [Column("metric"), *(Column(name) for name in groups)]
+    titles += [Column("aggregate")] if show_all else []
+    titles += [Column("value", True), Column(_interval_title(summaries), True), Column("n", True), Column("missing")]
+    rows, notes = [], _Notes()
+    for item in summaries:
+        row = [item.label + _arrow(view.header, item), *_group_texts(item.group, groups)]
+        row += [item.aggregate] if show_all else []
+        row += [*_value_cells(item), str(item.n), _missing_text(item.n_missing)]
+        rows.append(tuple(row))
+        notes.about(item, place=_place(item.label, item.group))
+    return Table(tuple(titles), tuple(rows), (*notes.lines(), *_metric_notes([(view, summaries)])))
+
+
+def wide_table(views: Sequence[RunView], *, show_all: bool = False) -> Table:
+    """One row a run and group, one column a metric; a cell holds the value and its interval.
+
+    Args:
+        views: the runs, in the order of their rows.
+        show_all: True gives every aggregate its own column.
+    """
+    shown = [(view, _shown(view, show_all)) for view in views]
+    groups = _group_columns(item for _, summaries in shown for item in summaries)
+    keys = _column_keys([summaries for _, summaries in shown], show_all)
+    heads = {
+        _column_key(item, show_all): _wide_title(view.header, item, show_all)
+        for view, summaries in reversed(shown)
+        for item in summaries
+    }
+    titles = [Column("run"), *(Column(name) for name in groups), *(Column(heads[key], True) for key in keys)]
+    rows, notes = [], _Notes()
+    for view, summaries in shown:
+        for cells in _by_group(summaries, show_all):
+            group = next(iter(cells.values())).group
+            rows.append((view.name, *_group_texts(group, groups), *(_wide_cell(cells.get(key)) for key in keys)))
+            for key in keys:
+                notes.about(cells.get(key), place=_place(key[0], group, run=view.name), count_missing=True)
+    return Table(tuple(titles), tuple(rows), (*notes.lines(), *_metric_notes(shown)))
+
+
+def records(views: Sequence[RunView], *, show_all: bool = False) -> list[dict[str, Any]]:
+    """One dict a run, metric, aggregate and group, with unrounded numbers and None where there is no value."""
+    return [_record(view, item) for view in views for item in _shown(view, show_all)]
+
+
+def _record(view: RunView, item: Summary) -> dict[str, Any]:
+    info = _metric_entry(view.header, item).get("info", {})
+    return {
+        "run": view.name,
+        "group": dict(item.group),
+        "label": item.label,
+        "metric": item.metric,
+        "aggregate": item.aggregate,
+        "value": item.value,
+        "low": item.low,
+        "high": item.high,
+        "level": item.level,
+        "ci_method": item.ci_method,
+        "n": item.n,
+        "n_units": item.n_units,
+        "unit": item.unit,
+        "sd": item.sd,
+        "n_missing": {str(status): count for status, count in item.n_missing.items()},
+        "higher_is_better": info.get("higher_is_better"),
+        "value_unit": info.get("unit"),
+        "headline": item.headline,
+        "note": item.note,
+    }
+
+
+@dataclass
+class _Notes:
+    """Collects what has to be said below a table, each thing once."""
+
+    _lines: dict[str, list[str]] = field(default_factory=dict)
+
+    def about(self, item: Summary | None, *, place: str, count_missing: bool = False) -> None:
+        if item is None:
+            self._add("not computed", place)
+            return
+        missing = _missing_text(item.n_missing)
+        if item.value is None:
+            self._add(item.note or f"no sample has a value: missing {missing}", place)
+            return
+        if item.note:
+            self._add(item.note, place)
+        elif item.low is None or item.high is None:
+            self._add("no interval", place)
+        if count_missing and missing != "0":
+            self._add(f"n = {item.n}, missing {missing}", place)
+
+    def _add(self, text: str, place: str) -> None:
+        self._lines.setdefault(text, []).append(place)
+
+    def lines(self) -> list[str]:
+        return [f"{'; '.join(places)}: {text}." for text, places in self._lines.items()]
+
+
+def _shown(view: RunView, show_all: bool) -> list[Summary]:
+    """The summaries to show, metric by metric, so that the groups of one metric stand below one another."""
+    shown = [item for item in view.summaries if show_all or item.headline or item.aggregate == OVER_SEEDS]
+    asked = [str(entry.get("label")) for entry in view.header.get("metrics", [])]
+    labels = _rank([*asked, *(item.label for item in shown)])
+    groups = _rank(_group_key(item.group) for item in shown)
+    return sorted(shown, key=lambda item: (labels[item.label], groups[_group_key(item.group)], not item.headline))
+
+
+def _rank(values: Iterable[Any]) -> dict[Any, int]:
+    return {value: rank for rank, value in enumerate(dict.fromkeys(values))}
+
+
+def _group_key(group: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, repr(value)) for name, value in group.items())
+
+
+def _column_key(item: Summary, show_all: bool) -> tuple[str, str]:
+    return item.label, item.aggregate if show_all else ""
+
+
+def _column_keys(shown: Sequence[Sequence[Summary]], show_all: bool) -> list[tuple[str, str]]:
+    keys = list(dict.fromkeys(_column_key(item, show_all) for summaries in shown for item in summaries))
+    labels = _rank(label for label, _ in keys)
+    return sorted(keys, key=lambda key: labels[key[0]])
+
+
+def _by_group(summaries: Iterable[Summary], show_all: bool) -> list[dict[tuple[str, str], Summary]]:
+    """The cells of each row of a wide table, by column."""
+    rows: dict[Any, dict[tuple[str, str], Summary]] = {}
+    for item in summaries:
+        rows.setdefault(_group_key(item.group), {})[_column_key(item, show_all)] = item
+    return list(rows.values())
+
+
+def _group_columns(summaries: Iterable[Summary]) -> list[str]:
+    return list(dict.fromkeys(name for item in summaries for name in item.group))
+
+
+def _group_texts(group: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    return [_group_text(group[name]) if name in group else "all" for name in columns]
+
+
+def _group_text(value: Any) -> str:
+    return "(none)" if value is None else str(value)
+
+
+def _place(label: str, group: Mapping[str, Any], *, run: str | None = None) -> str:
+    """Where in a table something stands: run, group and metric."""
+    parts = [] if run is None else [run]
+    parts += [f"{name}={_group_text(value)}" for name, value in group.items()]
+    return ", ".join([*parts, label])
+
+
+def _metric_entry(header: Mapping[str, Any], item: Summary) -> Mapping[str, Any]:
+    entries: Sequence[Mapping[str, Any]] = header.get("metrics", [])
+    for entry in entries:
+        if entry.get("label") == item.label:
+            return entry
+    return {}
+
+
+def _arrow(header: Mapping[str, Any], item: Summary) -> str:
+    return _ARROWS[_metric_entry(header, item).get("info", {}).get("higher_is_better")]
+
+
+def _wide_title(header: Mapping[str, Any], item: Summary, show_all: bool) -> str:
+    aggregate = f" ({item.aggregate})" if show_all else ""
+    return item.label + aggregate + _arrow(header, item)
+
+
+def _wide_cell(item: Summary | None) -> str:
+    if item is None:
+        return DASH
+    if item.aggregate == OVER_SEEDS:
+        return " ".join(part for part in format_spread(item.value, item.sd) if part != DASH) or DASH
+    return format_estimate(item.value, item.low, item.high)
+
+
+def _value_cells(item: Summary) -> tuple[str, str]:
+    """Value and interval, or value and standard deviation where the row is a mean over seeds."""
+    if item.aggregate == OVER_SEEDS:
+        return format_spread(item.value, item.sd)
+    return format_value(item.value, item.low, item.high), format_interval(item.value, item.low, item.high)
+
+
+def _interval_title(summaries: Sequence[Summary]) -> str:
+    levels = sorted({item.level for item in summaries})
+    return f"{_percent(levels[0])} CI" if len(levels) == 1 else "CI"
+
+
+def _percent(level: float) -> str:
+    return f"{level * 100:g} %"
+
+
+def _missing_text(missing: Mapping[str, int]) -> str:
+    """Counts by status, most frequent first: "3 (2 unreadable, 1 missing)"."""
+    counts = {str(status): count for status, count in missing.items() if count}
+    if not counts:
+        return "0"
+    parts = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return f"{sum(counts.values())} ({', '.join(f'{count} {status}' for status, count in parts)})"
+
+
+def _metric_notes(shown: Sequence[tuple[RunView, Sequence[Summary]]]) -> list[str]:
+    """What each column is: identity, unit, models, and how its aggregate and interval were made."""
+    notes: dict[str, str] = {}
+    for view, summaries in shown:
+        for item in summaries:
+            facts = _facts(view.header, item)
+            # Cells without an interval say so in a note of their own.
+            if item.ci_method:
+                notes[facts] = f"{facts}, {_percent(item.level)} interval by {item.ci_method} over {item.unit}s."
+            notes.setdefault(facts, facts + ".")
+    return list(notes.values())
+
+
+def _facts(header: Mapping[str, Any], item: Summary) -> str:
+    entry = _metric_entry(header, item)
+    unit = entry.get("info", {}).get("unit")
+    models = sorted({str(slot["model"]) for slot in entry.get("slots", {}).values()})
+    facts = [item.metric] if item.metric != item.label else []
+    facts += [f"unit {unit}"] if unit else []
+    facts += ["model " + " and ".join(models)] if models else []
+    return f"{item.label}: {', '.join([*facts, f'{item.aggregate} aggregate'])}"
