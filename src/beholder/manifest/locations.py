@@ -70,7 +70,7 @@ def open_binary(location: str) -> IO[bytes]:
         raise UserError(
             f"{location} must be a file that can be read", got=f"{type(error).__name__}: {error}", fix="Check the path"
         ) from error
-    return cast("IO[bytes]", gzip.open(handle)) if location.lower().endswith(".gz") else handle
+    return cast("IO[bytes]", _Unpacked(handle)) if location.lower().endswith(".gz") else handle
 
 
 def open_text(location: str, *, newline: str | None = None) -> io.TextIOWrapper:
@@ -82,9 +82,21 @@ def open_text(location: str, *, newline: str | None = None) -> io.TextIOWrapper:
     return io.TextIOWrapper(buffered, encoding=encoding, errors="surrogateescape", newline=newline)
 
 
+class _Unpacked(gzip.GzipFile):
+    """A gzip file that closes what it reads from."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        super().__init__(fileobj=packed, mode="rb")
+        self._packed = packed
+
+    def close(self) -> None:
+        super().close()
+        self._packed.close()
+
+
 def _open(location: str) -> IO[bytes]:
     if member := split_member(location):
-        with tarfile.open(fileobj=_open(member[0])) as archive:
+        with _open(member[0]) as handle, tarfile.open(fileobj=handle) as archive:
             found = archive.extractfile(member[1])
             if found is None:
                 raise KeyError(member[1])

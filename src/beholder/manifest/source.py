@@ -195,7 +195,8 @@ class RowSource:
             return base
         adapter = RowAdapter(mapping=self._mapping)
         here = False
-        for _, item in islice(self._reader.rows(light=True), _PROBED):
+        first = list(islice(self._reader.rows(light=True), _PROBED))
+        for _, item in first:
             path = None if isinstance(item, Fault | Sample) else adapter.output_path(item)
             if path is None or os.path.isabs(path) or is_remote(path):
                 continue
