@@ -22,7 +22,7 @@ _TOKENIZERS = (
     ("sentencepiece.bpe.model",),
     ("tokenizer.model",),
 )
-_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+_TOKENIZER_EXTRAS = ("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 _LFS_POINTER = b"version https://git-lfs"
 _DTYPE_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
@@ -39,6 +39,8 @@ class Choice:
     def all(self) -> tuple[str, ...]:
         return self.weights + self.others
 
+
+OPEN_CLIP_STEMS = ("open_clip_model", "open_clip_pytorch_model")
 
 Chooser = Callable[[Iterable[str]], Choice]
 
@@ -64,7 +66,8 @@ def choose_hf(names: Iterable[str]) -> Choice:
     missing = [] if weights else ["model.safetensors or pytorch_model.bin"]
     if "config.json" not in have:
         missing.append("config.json")
-    return Choice(weights, ("config.json", *processor.others), (*missing, *processor.missing))
+    others = dict.fromkeys(("config.json", *processor.others))
+    return Choice(weights, tuple(others), (*missing, *processor.missing))
 
 
 def choose_hf_weights(names: Iterable[str]) -> Choice:
@@ -77,17 +80,30 @@ def choose_hf_weights(names: Iterable[str]) -> Choice:
 def choose_processor(names: Iterable[str]) -> Choice:
     """Tokenizer and preprocessing of transformers' layout."""
     have = set(names)
-    missing = []
+    tokenizer = choose_tokenizer(have)
     image = next((name for name in ("preprocessor_config.json", "processor_config.json") if name in have), None)
-    if image is None:
-        missing.append("preprocessor_config.json")
-    tokenizer = next((group for group in _TOKENIZERS if set(group) <= have), ())
-    if not tokenizer:
-        missing.append("tokenizer.json (or vocab.json with merges.txt, vocab.txt, spiece.model)")
+    missing = tokenizer.missing if image else ("preprocessor_config.json", *tokenizer.missing)
+    return Choice((), (*([image] if image else []), *tokenizer.others), missing)
+
+
+def choose_tokenizer(names: Iterable[str]) -> Choice:
+    """A tokenizer of transformers' layout."""
+    have = set(names)
+    whole = any(set(group) <= have for group in _TOKENIZERS)
+    missing = () if whole else ("tokenizer.json (or vocab.json with merges.txt, vocab.txt, spiece.model)",)
     # Slow tokenizers read what tokenizer.json holds from their own files, so all that are there count.
-    spare = [name for group in _TOKENIZERS for name in group if name in have]
+    files = [name for group in _TOKENIZERS for name in group if name in have]
     extras = [name for name in _TOKENIZER_EXTRAS if name in have]
-    return Choice((), (*([image] if image else []), *dict.fromkeys([*spare, *extras])), tuple(missing))
+    return Choice((), tuple(dict.fromkeys([*files, *extras])), missing)
+
+
+def choose_open_clip(names: Iterable[str]) -> Choice:
+    """Weights in open_clip's layout, with their configuration where there is one."""
+    have = set(names)
+    weights = choose_weights(have, OPEN_CLIP_STEMS) or choose_weights(have)
+    others = tuple(name for name in ("open_clip_config.json",) if name in have)
+    missing = () if weights else ("open_clip_model.safetensors or open_clip_pytorch_model.bin",)
+    return Choice(weights, others, missing)
 
 
 def list_files(folder: Path) -> list[str]:

@@ -35,6 +35,7 @@ from beholder.backends.hf_config import (
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
+from beholder.backends.tensors import normalise, projected, to_numpy, to_torch
 from beholder.backends.torch_io import load_transformers, read_constants
 from beholder.media.base import Picture
 from beholder.records import ModelCard
@@ -54,10 +55,21 @@ class HFEngine:
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
         card = card_of(parsed.id)
-        if card is not None and card.planned:
-            raise PlannedError(f"{name} is listed but cannot be used yet: {card.planned}")
+        _refuse_planned(parsed, card)
         found, processor = find_files(parsed, card, options)
         return _describe(parsed, card, found, processor, dtype)
+
+    def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
+        """The sets of hub files that a model needs; none for a local or built-in one."""
+        if parsed.path is not None or parsed.engine == "demo":
+            return []
+        card = card_of(parsed.id)
+        _refuse_planned(parsed, card)
+        return [item for item in wanted_files(parsed, card) if item is not None]
+
+    def local(self, parsed: ModelName) -> hub.Found:
+        """The files of a local or built-in model."""
+        return _local_files(parsed, parsed.path) if parsed.path is not None else _demo_files(parsed)
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageTextEncoder:
         return HFClipEncoder(model, device=device)
@@ -65,6 +77,11 @@ class HFEngine:
 
 HF = HFEngine()
 DEMO = HFEngine("demo")
+
+
+def _refuse_planned(parsed: ModelName, card: ModelCard | None) -> None:
+    if card is not None and card.planned:
+        raise PlannedError(f"{parsed.asked} is listed but cannot be used yet: {card.planned}")
 
 
 def wanted_files(parsed: ModelName, card: ModelCard | None) -> tuple[hub.Wanted, hub.Wanted | None]:
@@ -192,12 +209,13 @@ class HFClipEncoder:
         on_cpu = self._device.type == "cpu"
         self.image_batch, self.text_batch = (32, 64) if on_cpu else (128, 256)
         self._family = FAMILIES[str(model.details["model_type"])]
-        self._pixels = pixels_of(model.preprocessing)
+        self._pixels = Preprocessing.from_json(model.preprocessing)
         text = model.preprocessing["text"]
         folder = Path(model.locations.get("processor") or model.location)
-        self._tokenizer = HFTokenizer(folder, length=text["context_length"], lowercase=text["lowercase"])
+        clean = str.lower if text["lowercase"] else None
+        self._tokenizer = HFTokenizer(folder, length=text["context_length"], clean=clean)
         self._network: Any = load_transformers(model, self._family.model_class).to(self._device)
-        self._table = _to_torch(self._pixels.table()).to(self._device)
+        self._table = to_torch(self._pixels.table()).to(self._device)
         self.constants: Mapping[str, float] = dict(model.constants)
 
     def prepare_image(self, picture: Picture) -> np.ndarray:
@@ -209,18 +227,18 @@ class HFClipEncoder:
         import torch
 
         with torch.inference_mode():
-            pixels = normalise(_to_torch(batch).to(self._device), self._table).to(self._network.dtype)
-            return _to_numpy(projected(self._network.get_image_features(pixel_values=pixels)))
+            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._network.dtype)
+            return to_numpy(projected(self._network.get_image_features(pixel_values=pixels)))
 
     def encode_texts(self, texts: Sequence[str]) -> Columns:
         import torch
 
         tokens = self._tokenizer(texts)
-        inputs = {"input_ids": _to_torch(tokens.ids).to(self._device)}
+        inputs = {"input_ids": to_torch(tokens.ids).to(self._device)}
         if self._family.uses_mask:
-            inputs["attention_mask"] = _to_torch(tokens.mask).to(self._device)
+            inputs["attention_mask"] = to_torch(tokens.mask).to(self._device)
         with torch.inference_mode():
-            embedding = _to_numpy(projected(self._network.get_text_features(**inputs)))
+            embedding = to_numpy(projected(self._network.get_text_features(**inputs)))
         return {"embedding": embedding, "n_tokens": tokens.n_tokens, "truncated": tokens.truncated}
 
     def close(self) -> None:
@@ -230,57 +248,3 @@ class HFClipEncoder:
             import torch
 
             torch.cuda.empty_cache()
-
-
-def pixels_of(description: Mapping[str, Any]) -> Preprocessing:
-    """The preprocessing that `Preprocessing.as_json` described."""
-    crop = description["crop"]
-    return Preprocessing(
-        description["resize"],
-        tuple(description["size"]),
-        tuple(crop) if crop else None,
-        description["crop_rounding"],
-        description["interpolation"],
-        description["rescale"],
-        tuple(description["mean"]),
-        tuple(description["std"]),
-    )
-
-
-def normalise(pixels: Any, table: Any) -> Any:
-    """(n, 3, h, w) uint8 to float32 by each channel's table of 256 values: the same bits as computing them."""
-    import torch
-
-    result = torch.empty(pixels.shape, dtype=torch.float32, device=pixels.device)
-    for channel in range(3):
-        values = table[channel].index_select(0, pixels[:, channel].reshape(-1).int())
-        result[:, channel] = values.view(pixels.shape[0], *pixels.shape[2:])
-    return result
-
-
-def projected(output: Any) -> Any:
-    """The projected embedding from what `get_*_features` returns: the tensor, or the object's `pooler_output`.
-
-    Raises:
-        TypeError: anything else, naming its type.
-    """
-    import torch
-
-    value = output if isinstance(output, torch.Tensor) else getattr(output, "pooler_output", None)
-    if not isinstance(value, torch.Tensor) or value.ndim != 2:
-        raise TypeError(
-            "get_*_features must give an (n, d) tensor or an object with one as pooler_output; "
-            f"got {type(output).__name__}"
-        )
-    return value
-
-
-def _to_torch(array: np.ndarray) -> Any:
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(array))
-
-
-def _to_numpy(tensor: Any) -> np.ndarray:
-    result: np.ndarray = tensor.float().cpu().numpy()
-    return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,12 @@ class HFTokenizer:
     Args:
         folder: folder with the tokenizer's files.
         length: tokens that a text may have; every text is padded to it.
-        lowercase: True when texts are lowercased first.
+        clean: what is done to a text first, or None.
     """
 
-    def __init__(self, folder: Path, *, length: int, lowercase: bool) -> None:
+    def __init__(self, folder: Path, *, length: int, clean: Callable[[str], str] | None = None) -> None:
         self._tokenizer = _load(folder)
-        self.length, self.lowercase = length, lowercase
+        self.length, self._clean = length, clean
         self.ending = self._find_ending()
         pad: Any = self._tokenizer.pad_token_id
         if pad is None and self.ending:
@@ -52,9 +52,20 @@ class HFTokenizer:
             raise WeightsMismatchError("a tokenizer must have a padding or an end token", got=f"neither in {folder}")
         self.pad_id = int(pad)
 
+    @property
+    def separator_id(self) -> int:
+        """The id of the separator token.
+
+        Raises:
+            WeightsMismatchError: the tokenizer has none.
+        """
+        if self._tokenizer.sep_token_id is None:
+            raise WeightsMismatchError("this model's tokenizer must have a separator token", got="none")
+        return int(self._tokenizer.sep_token_id)
+
     def __call__(self, texts: Sequence[str]) -> Tokens:
-        if self.lowercase:
-            texts = [text.lower() for text in texts]
+        if self._clean is not None:
+            texts = [self._clean(text) for text in texts]
         rows = self._tokenizer(
             list(texts), add_special_tokens=True, padding=False, truncation=False, return_attention_mask=False,
             verbose=False,

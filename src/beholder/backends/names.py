@@ -20,10 +20,9 @@ from pathlib import Path
 
 from beholder._errors import ModelError, OptionError, UnknownNameError
 from beholder.backends.cards import aliases, known_ids
-from beholder.backends.files import choose_weights, list_files
+from beholder.backends.files import OPEN_CLIP_STEMS, choose_weights, list_files
 
 BUILT_IN = ("hf", "open_clip", "demo", "fake")
-OPEN_CLIP_STEMS = ("open_clip_model", "open_clip_pytorch_model")
 
 _SLASHED = re.compile(r"\b((?:\w+-)*(?:ViT|EVA\d+)-(?:[A-Za-z0-9]+))/(\d+)(?!\w)")
 _AT_PIXELS = re.compile(r"(?<=\d)@(\d+)(px)?\b")

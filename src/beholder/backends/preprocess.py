@@ -65,6 +65,21 @@ class Preprocessing:
             "std": list(self.std),
         }
 
+    @classmethod
+    def from_json(cls, description: Mapping[str, Any]) -> Preprocessing:
+        """The preprocessing that `as_json` described; other keys are looked past."""
+        size, crop = description["size"], description["crop"]
+        return cls(
+            resize=description["resize"],
+            size=(size[0], size[1]),
+            crop=(crop[0], crop[1]) if crop else None,
+            crop_rounding=description["crop_rounding"],
+            interpolation=description["interpolation"],
+            rescale=description["rescale"],
+            mean=tuple(description["mean"]),
+            std=tuple(description["std"]),
+        )
+
     def to_uint8(self, pixels: np.ndarray) -> np.ndarray:
         """(H, W, 3) uint8 to the model's pixels before rescaling, (3, h, w) uint8, C-contiguous.
 

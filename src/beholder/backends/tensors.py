@@ -1,0 +1,48 @@
+"""Between numpy and torch: the last step of preprocessing, and embeddings out of networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def normalise(pixels: Any, table: Any) -> Any:
+    """(n, 3, h, w) uint8 to float32 by each channel's table of 256 values: the same bits as computing them."""
+    import torch
+
+    result = torch.empty(pixels.shape, dtype=torch.float32, device=pixels.device)
+    for channel in range(3):
+        values = table[channel].index_select(0, pixels[:, channel].reshape(-1).int())
+        result[:, channel] = values.view(pixels.shape[0], *pixels.shape[2:])
+    return result
+
+
+def projected(output: Any) -> Any:
+    """The projected embedding from what `get_*_features` returns: the tensor, or the object's `pooler_output`.
+
+    Raises:
+        TypeError: anything else, naming its type.
+    """
+    import torch
+
+    value = output if isinstance(output, torch.Tensor) else getattr(output, "pooler_output", None)
+    if not isinstance(value, torch.Tensor) or value.ndim != 2:
+        raise TypeError(
+            "get_*_features must give an (n, d) tensor or an object with one as pooler_output; "
+            f"got {type(output).__name__}"
+        )
+    return value
+
+
+def to_torch(array: np.ndarray) -> Any:
+    """A numpy array as a torch tensor on the CPU, sharing memory where it can."""
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def to_numpy(tensor: Any) -> np.ndarray:
+    """A torch tensor as a float32 array."""
+    result: np.ndarray = tensor.float().cpu().numpy()
+    return result
