@@ -6,7 +6,8 @@
     clip_score(prefix="a, b")                             JSON strings where plain text would be ambiguous
 
 Grammar: `name`, `name(key=value, …)` or `name,key=value,…`. A value is true, false, an integer, a float, a JSON
-string or array, or plain text up to the next comma or closing bracket. `as=` names a label and is no option.
+string or array, or plain text (which may be empty) up to the next comma or closing bracket. `as=` names a label and
+is no option.
 """
 
 from __future__ import annotations
@@ -138,7 +139,9 @@ class _Reader:
 
     def _value(self) -> OptionValue:
         self._space()
-        if self.at < len(self.text) and self.text[self.at] in '"[':
+        if self.at == len(self.text) or self.text[self.at] in ",)":
+            return ""
+        if self.text[self.at] in '"[':
             try:
                 value, end = json.JSONDecoder().raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:

@@ -281,7 +281,7 @@ def _score_samples(
 
     plan = make_plan(config, metrics=[asked])
     identity = plan.metrics[0].metric.identity
-    names = score_names(plan.metrics[0].label)
+    names = score_names(plan.metrics[0].label)[:4]
     rows: list[ScoredPair] = []
     table, notices = score_in_memory(plan, config, chunks(samples))
     columns = [

@@ -20,6 +20,8 @@ from beholder._identity import MetricSpec, format_spec, parse_spec
         ("m( a = 1 , b = 2.5 , c = true )", "m", {"a": 1, "b": 2.5, "c": True}, None),
         ('m(prefix="a, (b)")', "m", {"prefix": "a, (b)"}, None),
         ('m(prefix="")', "m", {"prefix": ""}, None),
+        ("m,prefix=", "m", {"prefix": ""}, None),
+        ("m(prefix=, a=1)", "m", {"prefix": "", "a": 1}, None),
         ('m(ids=["x", "y"])', "m", {"ids": ("x", "y")}, None),
         ("m(size=007a)", "m", {"size": "007a"}, None),
         ('m(size="7")', "m", {"size": "7"}, None),
@@ -34,7 +36,7 @@ def test_both_forms_are_one_identity() -> None:
     assert str(parse_spec("clip_i(reduce=max, model=a:b)")) == str(parse_spec("clip_i,model=a:b,reduce=max,as=x"))
 
 
-@pytest.mark.parametrize("text", ["", "(a=1)", "m(a=1", "m(a)", "m(a=)", "m(a=1,a=2)", "m a", "m(a=1)x", 'm(a="x)', "m,"])
+@pytest.mark.parametrize("text", ["", "(a=1)", "m(a=1", "m(a)", "m(a=1,a=2)", "m a", "m(a=1)x", 'm(a="x)', "m,"])
 def test_nonsense_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(IdentityError, match="position"):
         parse_spec(text)

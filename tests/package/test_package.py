@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import beholder
 
 HEAVY = ("torch", "transformers", "open_clip", "pyarrow", "numpy", "scipy", "pydantic", "typer", "rich", "PIL")
@@ -37,12 +39,8 @@ def test_all_is_exactly_what_is_meant_to_be_public() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    try:
+    with pytest.raises(AttributeError, match="no_such_thing"):
         beholder.no_such_thing  # noqa: B018
-    except AttributeError as error:
-        assert "no_such_thing" in str(error)
-    else:
-        raise AssertionError("an AttributeError was due")
 
 
 def test_package_is_typed() -> None:

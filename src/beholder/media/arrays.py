@@ -46,6 +46,11 @@ class ArrayMedium:
     channels_first: bool = False
     value_range: ValueRange | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the pixels take in memory."""
+        return self.array.nbytes
+
     def fingerprint(self) -> str:
         """Hex sha256 over type, shape, layout, range and bytes, behind a prefix that no image file begins with."""
         array = self.array
@@ -101,6 +106,11 @@ class PilMedium:
     image: Image.Image = field(repr=False)
     name: str
     value_range: ValueRange | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the pixels take in memory, about."""
+        return self.image.width * self.image.height * len(self.image.getbands())
 
     def fingerprint(self) -> str:
         """Hex sha256 over mode, size, range, palette, transparency, profile, orientation and pixels."""

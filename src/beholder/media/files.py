@@ -150,6 +150,11 @@ class BytesMedium(FileMedium):
     name: str
     value_range: ValueRange | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the file takes in memory."""
+        return len(self.data)
+
     def load(self) -> bytes:
         return self.data
 

@@ -9,6 +9,7 @@ together; a source that can be read only once is scored in one pass with all its
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -30,6 +31,9 @@ from beholder.runs.plan import Plan, PlannedMetric
 from beholder.runs.progress import Progress
 from beholder.runs.rows import sample_columns, typed_array
 from beholder.runs.store import FeatureStore, Space
+
+CHUNK_BYTES = 256 << 20
+"""Bytes of in-memory pictures that end a chunk early."""
 
 CHUNK = 1024
 """Samples in a chunk: what a kill can cost at most in scoring (features are flushed every few seconds)."""
@@ -91,14 +95,9 @@ class Scorer:
                 out[names[3]] = typed_array(evidence)
             header["truncated"][label] = sum(1 for item in result.evidence.values() if item.get("truncated"))
             header["retry"] = header["retry"] or bool((codes == _CODES[Status.FAILED]).any())
-            self._add_group_keys(work.planned, chunk.samples, out)
+            _add_sample_columns(work.planned, chunk.samples, out)
         header["leaks"] = leaks(chunk)
         return header, pa.record_batch(out)
-
-    def _add_group_keys(self, planned: PlannedMetric, samples: Sequence[Sample], out: dict[str, pa.Array]) -> None:
-        keys = [planned.metric.group_key(sample) for sample in samples]
-        if any(key is not None for key in keys):
-            out[group_name(planned.label)] = pa.array(keys, pa.string())
 
     def _score_metric(self, work: MetricWork, spaces: Mapping[str, SpaceFeatures]) -> tuple[list[int], ScoreColumns]:
         rows, batch = feature_batch(work, spaces, self._space_constants)
@@ -128,12 +127,14 @@ class Scorer:
         texts = space.feature == "text_embedding"
         size = (None if texts else self.config.batch_size) or (encoder.text_batch if texts else encoder.image_batch)
         size = size if self._pad else min(size, len(missing))
+        began = time.perf_counter()
         if texts:
             self.notices.texts(model, missing.values())
             made = make_texts(encoder, cast("Any", missing), pool=self._pool, batch_size=size, done=done)
         else:
             images = cast("Any", missing)
             made = make_images(encoder, images, decode=self.config.decode, pool=self._pool, batch_size=size, done=done)
+        self.store.add_rate(number, len(missing), time.perf_counter() - began)
         failures.update(made)
 
     def _features(self, name: str, chunk: Chunk) -> SpaceFeatures:
@@ -190,14 +191,25 @@ _STATUSES = [status.value for status in Status]
 _CODES = {status: code for code, status in enumerate(Status)}
 
 
-def score_names(label: str) -> tuple[str, str, str, str]:
-    """The columns of a metric: value, status, reason, evidence."""
-    return label, f"{label}_status", f"{label}_reason", f"{label}_evidence"
+def score_names(label: str) -> tuple[str, str, str, str, str]:
+    """The columns of a metric: value, status, reason, evidence, and the number of pairs behind a value."""
+    return label, f"{label}_status", f"{label}_reason", f"{label}_evidence", f"{label}_pairs"
 
 
 def group_name(label: str) -> str:
     """The column that holds a metric's group keys in the journal."""
     return f"{label}_group"
+
+
+def _add_sample_columns(planned: PlannedMetric, samples: Sequence[Sample], out: dict[str, pa.Array]) -> None:
+    """What a metric says of samples beside their scores: group keys and numbers of pairs."""
+    metric, label = planned.metric, planned.label
+    keys = [metric.group_key(sample) for sample in samples]
+    if any(key is not None for key in keys):
+        out[group_name(label)] = pa.array(keys, pa.string())
+    weights = [metric.weight(sample) for sample in samples]
+    if any(weight is not None for weight in weights):
+        out[score_names(label)[4]] = pa.array(weights, pa.int64())
 
 
 def _status_array(codes: np.ndarray) -> pa.Array:
@@ -249,10 +261,20 @@ def _refuse_truncated(
     return feature_batch(work, spaces, constants)
 
 
-def chunks(samples: Iterable[Sample], size: int = CHUNK) -> Iterator[list[Sample]]:
-    """Samples in lists of `size`, the last one shorter."""
-    source = iter(samples)
-    while part := list(itertools.islice(source, size)):
+def chunks(samples: Iterable[Sample], size: int | None = None, most_bytes: int = CHUNK_BYTES) -> Iterator[list[Sample]]:
+    """Samples in lists of `size` (`CHUNK` when None); shorter where their pictures in memory take `most_bytes`."""
+    size = size or CHUNK
+    part: list[Sample] = []
+    held = 0
+    for sample in samples:
+        part.append(sample)
+        held += getattr(sample.output, "nbytes", 0)
+        for medium in sample.references:
+            held += getattr(medium, "nbytes", 0)
+        if len(part) == size or held >= most_bytes:
+            yield part
+            part, held = [], 0
+    if part:
         yield part
 
 
@@ -267,8 +289,8 @@ def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Pro
             chunk, _ = scorer.prepare(samples)
             if _scored(journal, chunk) is None:
                 scorer.ensure(chunk, [model.key])
-                scorer.store.flush()
             progress.advance(len(samples))
+        scorer.store.flush()
         scorer.release()
     progress.stage("scoring", total)
     frames = []
@@ -294,5 +316,4 @@ def score_samples(scorer: Scorer, samples: Sequence[Sample], journal: Journal) -
         return frame
     scorer.ensure(chunk)
     header, batch = scorer.score(chunk, columns)
-    scorer.store.flush()
     return journal.append(header, batch)

@@ -90,7 +90,7 @@ def _with_group_scores(
     table: pa.Table, label: str, values: np.ndarray, changed: dict[int, tuple[str, str]], start: int
 ) -> pa.Table:
     """Replaces raw scores by those that depend on the group; rows in `changed` lose their value."""
-    value_name, status_name, reason_name, _ = score_names(label)
+    value_name, status_name, reason_name = score_names(label)[:3]
     rows = table.num_rows
     statuses = table.column(status_name).to_pylist()
     reasons = table.column(reason_name).to_pylist() if reason_name in table.column_names else [None] * rows

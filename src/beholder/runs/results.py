@@ -117,7 +117,7 @@ class Run:
             if column not in names:
                 raise UnknownNameError("column", column, names, fix="Columns: " + ", ".join(names))
         wanted = ["prompt", "prompt_id", "concept", "method", *by]
-        wanted += [name for label in self.labels for name in (label, f"{label}_status")]
+        wanted += [name for label in self.labels for name in (label, f"{label}_status", f"{label}_pairs")]
         table = self._columns([name for name in dict.fromkeys(wanted) if name in names])
         asked = self.header["asked"]
         settings = {key: asked[key] for key in ("seed", "resamples", "level")}
@@ -195,7 +195,9 @@ def summarise_table(
     if units is not None and concepts is not None and "prompt_id" in table.column_names:
         units = units * (int(concepts.max(initial=0)) + 2) + concepts + 1
         units = np.unique(units, return_inverse=True)[1]
-    groups = {name: _labels(table, name) for name in dict.fromkeys(["method", *by]) if name in table.column_names}
+    groups = {
+        name: _labels(table, name) for name in dict.fromkeys(["method", "concept", *by]) if name in table.column_names
+    }
     groupings: list[tuple[str, ...]] = [("method",)] if len(groups.get("method", (None, ()))[1]) > 1 else []
     if by and tuple(by) not in groupings:
         groupings.append(tuple(by))
@@ -212,12 +214,19 @@ def summarise_table(
             concepts,
             groups,
             by=groupings,
+            weights=_weights(table, f"{label}_pairs"),
             finish=finish[label],
             seed=seed,
             resamples=resamples,
             level=level,
         )
     return rows
+
+
+def _weights(table: pa.Table, name: str) -> np.ndarray | None:
+    if name not in table.column_names:
+        return None
+    return np.asarray(table.column(name).fill_null(0), dtype=np.float64)
 
 
 def _codes(table: pa.Table, names: Sequence[str]) -> np.ndarray | None:

@@ -12,6 +12,7 @@ from beholder.runs.config import RunConfig
 from beholder.runs.engine import CHUNK, Scorer, score_samples, stream
 from beholder.runs.finish import write_tables
 from beholder.runs.folder import RunFolder, make_header
+from beholder.runs.hash_memory import remembered_hashes
 from beholder.runs.inputs import config_source, default_out
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.plan import AskedMetric, Plan, make_plan
@@ -45,17 +46,14 @@ class Session:
 
     def run(self, source: SampleSource) -> Run:
         """Scores a whole source and finishes."""
-        from beholder.media.sources import set_hash_memory
-
         try:
-            set_hash_memory(self.store)
-            return self.finish(stream(self.scorer, source, self.journal, self.progress))
+            with remembered_hashes(self.store):
+                return self.finish(stream(self.scorer, source, self.journal, self.progress))
         except KeyboardInterrupt:
             self.store.flush()
             self.folder.finish("interrupted")
             raise
         finally:
-            set_hash_memory(None)
             self.close()
 
     def finish(self, frames: Sequence[Frame]) -> Run:

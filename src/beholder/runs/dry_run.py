@@ -1,0 +1,184 @@
+"""What a run would do, without doing it: what is stored, what is missing, what would be fetched, how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from beholder._errors import WeightsMissingError
+from beholder.backends.base import LoadOptions, ResolvedModel
+from beholder.manifest.schema import SampleSource
+from beholder.runs.chunk import read_chunk
+from beholder.runs.config import RunConfig
+from beholder.runs.engine import chunks
+from beholder.runs.hash_memory import remembered_hashes
+from beholder.runs.inputs import config_source, default_out
+from beholder.runs.make import default_workers
+from beholder.runs.plan import Plan, make_metrics, make_plan
+from beholder.runs.rows import sample_columns
+from beholder.runs.store import FeatureStore, default_store
+
+
+@dataclass(frozen=True)
+class PlannedWork:
+    """The work for one kind of feature.
+
+    Args:
+        model: canonical model id.
+        feature: kind of feature.
+        needed: distinct items that the samples need.
+        stored: those that the feature store holds.
+        rate: items a second as measured by earlier runs on this machine, or None when none was measured.
+    """
+
+    model: str
+    feature: str
+    needed: int
+    stored: int
+    rate: float | None
+
+    @property
+    def seconds(self) -> float | None:
+        """Estimated time for what is missing; None when no rate was measured."""
+        missing = self.needed - self.stored
+        if missing == 0:
+            return 0.0
+        return None if not self.rate else missing / self.rate
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A model that the run needs.
+
+    Args:
+        id: canonical id, or the name asked for when the model is not here.
+        here: True when its files are on this machine.
+        size_bytes: size of its weights, None when not known.
+        licence: its licence, None when not checked.
+        dtype: dtype of its forward pass.
+    """
+
+    id: str
+    here: bool
+    size_bytes: int | None
+    licence: str | None
+    dtype: str
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The answer of `beholder run --dry-run`."""
+
+    out: str | None
+    samples: int
+    metrics: tuple[str, ...]
+    models: tuple[PlannedModel, ...]
+    work: tuple[PlannedWork, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """Plain text."""
+        lines = [f"{self.samples} samples, metrics: {', '.join(self.metrics)}"]
+        if self.out:
+            lines.append(f"run folder: {self.out}")
+        for model in self.models:
+            where = "on this machine" if model.here else "would be downloaded"
+            size = "size not known" if model.size_bytes is None else _size(model.size_bytes)
+            licence = model.licence or "licence not checked"
+            lines.append(f"model {model.id}: {where}, {size}, {model.dtype}, {licence}")
+        for item in self.work:
+            missing = item.needed - item.stored
+            seconds = item.seconds
+            time = (
+                "" if missing == 0 else (", no rate measured yet" if seconds is None else f", about {_time(seconds)}")
+            )
+            lines.append(f"{item.feature} by {item.model}: {missing} to compute, {item.stored} stored{time}")
+        return [*lines, *self.notes]
+
+
+def dry_run(config: RunConfig, *, source: SampleSource | None = None) -> DryRun:
+    """Plans a run: reads all rows and hashes their files, computes and fetches nothing."""
+    source = source if source is not None else config_source(config)
+    source.check()
+    try:
+        plan = make_plan(config.model_copy(update={"offline": True}))
+    except WeightsMissingError:
+        return _without_weights(config, source)
+    samples, needed, stored, rates = _count(plan, config, source)
+    work = tuple(
+        PlannedWork(model.id, space.feature, needed[name], stored[name], rates[name])
+        for name, (space, model) in plan.spaces().items()
+    )
+    models = tuple(_planned(model) for model in plan.models.values())
+    weights = sum(model.size_bytes or 0 for model in models)
+    notes = (f"memory: about {_size(weights)} for the largest set of weights held at once",) if weights else ()
+    labels = tuple(item.metric.identity for item in plan.metrics)
+    return DryRun(config.out or str(default_out(config, plan)), samples, labels, models, work, notes)
+
+
+def _planned(model: ResolvedModel) -> PlannedModel:
+    return PlannedModel(model.id, True, model.card.size_bytes, model.card.licence, model.dtype)
+
+
+def _without_weights(config: RunConfig, source: SampleSource) -> DryRun:
+    """The answer when weights are not here: which ones would be fetched; counts need their hashes first."""
+    from beholder.backends.pool import find_card, resolve_model
+
+    metrics = [metric for metric, _ in make_metrics(config.metrics, model=config.model)]
+    models = []
+    for name in dict.fromkeys(slot.model for metric in metrics for slot in metric.slots):
+        try:
+            options = LoadOptions(config.cache_dir, True)
+            models.append(_planned(resolve_model(name, dtype=config.dtype, options=options)))
+        except WeightsMissingError:
+            card = find_card(name)
+            size, licence = (None, None) if card is None else (card.size_bytes, card.licence)
+            models.append(PlannedModel(name if card is None else card.id, False, size, licence, config.dtype))
+    notes = ("what is stored can be counted once the weights are here",)
+    count = sum(1 for _ in source)
+    return DryRun(config.out, count, tuple(metric.identity for metric in metrics), tuple(models), (), notes)
+
+
+def _count(
+    plan: Plan, config: RunConfig, source: SampleSource
+) -> tuple[int, Mapping[str, int], Mapping[str, int], Mapping[str, float | None]]:
+    store = FeatureStore(config.store or default_store())
+    spaces = plan.spaces()
+    numbers = {name: store.space(space) for name, (space, _) in spaces.items()}
+    seen: dict[str, set[bytes]] = {name: set() for name in spaces}
+    stored = dict.fromkeys(spaces, 0)
+    total = 0
+    try:
+        with remembered_hashes(store), ThreadPoolExecutor(config.workers or default_workers()) as pool:
+            for samples in chunks(source):
+                total += len(samples)
+                chunk = read_chunk(samples, sample_columns(samples), plan, pool)
+                for name, wanted in chunk.wanted.items():
+                    fresh = [key for key in wanted if key not in seen[name]]
+                    seen[name].update(fresh)
+                    stored[name] += len(store.has(numbers[name], fresh))
+        rates = {name: store.rate(number) for name, number in numbers.items()}
+    finally:
+        store.close()
+    return total, {name: len(keys) for name, keys in seen.items()}, stored, rates
+
+
+def _size(size: int) -> str:
+    value = float(size)
+    for unit in ("B", "KB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
