@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from beholder.manifest.readers import open_source
     from beholder.manifest.schema import COLUMNS, Sample, SampleSource
-    from beholder.manifest.validate import ValidationReport, validate
     from beholder.manifest.writer import write_manifest
 
 _HOMES = {
     "COLUMNS": "schema",
     "Sample": "schema",
     "SampleSource": "schema",
-    "ValidationReport": "validate",
     "open_source": "readers",
-    "validate": "validate",
     "write_manifest": "writer",
 }
 
@@ -25,9 +22,7 @@ __all__ = [
     "COLUMNS",
     "Sample",
     "SampleSource",
-    "ValidationReport",
     "open_source",
-    "validate",
     "write_manifest",
 ]
 
