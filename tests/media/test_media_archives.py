@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import fsspec
 import numpy as np
 import pytest
-from media_inputs import encode, noise
 from PIL import Image
+from tests.media.media_inputs import encode, noise
 
 from beholder._errors import MediaError, OptionError, UserError
 from beholder.media import archives

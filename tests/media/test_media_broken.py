@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from media_inputs import RED, encode, noise, png
 from PIL import Image, ImageFile
+from tests.media.media_inputs import RED, encode, noise, png
 
 from beholder._errors import MediaError
 from beholder.media.base import DecodeOptions

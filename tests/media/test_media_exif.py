@@ -6,8 +6,8 @@ import io
 
 import numpy as np
 import pytest
-from media_inputs import encode, exif_block, noise
 from PIL import Image
+from tests.media.media_inputs import encode, exif_block, noise
 
 from beholder.media.exif import BrokenExif, parse_orientation
 from beholder.media.image import decode_image

@@ -6,8 +6,8 @@ import struct
 
 import numpy as np
 import pytest
-from media_inputs import BLUE, GREEN, RED, WHITE, cmyk_profile, encode, noise, png
 from PIL import Image, ImageCms
+from tests.media.media_inputs import BLUE, GREEN, RED, WHITE, cmyk_profile, encode, noise, png
 
 from beholder._errors import MediaError
 from beholder.media.base import DecodeOptions

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from media_inputs import BLUE, RED, encode, exif_block, noise
 from PIL import Image
+from tests.media.media_inputs import BLUE, RED, encode, exif_block, noise
 
 from beholder._errors import MediaError, OptionError
 from beholder.media.base import DecodeOptions, Medium
