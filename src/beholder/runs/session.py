@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -73,11 +74,10 @@ class Session:
         return Run(self.folder.path)
 
     def close(self) -> None:
-        """Closes everything; what was scored is on disk."""
-        self.scorer.close()
-        self.store.close()
-        self.journal.close()
-        self.folder.release()
+        """Closes everything, whatever of it fails; what was scored is on disk."""
+        with ExitStack() as stack:
+            for close in (self.folder.release, self.journal.close, self.store.close, self.scorer.close):
+                stack.callback(close)
 
 
 def execute(

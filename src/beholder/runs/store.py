@@ -202,13 +202,15 @@ class FeatureStore:
             self._write_hashes()
 
     def close(self) -> None:
-        """Flushes and closes."""
+        """Flushes and closes; closes too when flushing fails."""
         with self._lock:
-            self.flush()
-            if self._used:
-                now = time.time()
-                self._db.executemany("update shards set used=? where id=?", [(now, s) for s in self._used])
-            self._db.close()
+            try:
+                self.flush()
+                if self._used:
+                    now = time.time()
+                    self._db.executemany("update shards set used=? where id=?", [(now, s) for s in self._used])
+            finally:
+                self._db.close()
 
     def _locate(self, space: int, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int]]:
         found: dict[bytes, tuple[int, int]] = {}
