@@ -40,14 +40,17 @@ def cite(
     if form not in _FORMS:
         raise OptionError(f"--as must be one of: {', '.join(_FORMS)}", got=repr(form))
     papers: dict[str, list[str]] = {}
+    silent: dict[str, None] = {}
     for user, paper in (pair for name in names for pair in _papers(name)):
         if paper is None:
-            say(f"Note: the card of {user} names no paper.")
+            silent[user] = None
             continue
         for part in paper.split("; "):
             users = papers.setdefault(part.strip().rstrip("."), [])
             if user not in users:
                 users.append(user)
+    for user in silent:
+        say(f"Note: the card of {user} names no paper.")
     if form == "json":
         put_json([{"paper": paper, "used_by": users} for paper, users in papers.items()])
     else:
@@ -71,18 +74,19 @@ def _papers_of_run(header: Mapping[str, Any]) -> Iterable[tuple[str, str | None]
 
 
 def _papers_of_name(name: str) -> Iterable[tuple[str, str | None]]:
-    from beholder.backends.pool import find_card as model_card
-    from beholder.cli.info import find_card
-    from beholder.records import MetricInfo
+    from beholder.backends.pool import find_card
+    from beholder.cli.info import find_metric, find_model
 
-    card = find_card(name)
-    if not isinstance(card, MetricInfo):
+    metric = find_metric(name)
+    if metric is None:
+        card = find_model(name)
         yield card.id, card.paper
         return
-    yield card.name, card.paper
-    used = model_card(card.default_model) if card.default_model else None
-    if used is not None:
-        yield used.id, used.paper
+    yield metric.info.name, metric.info.paper
+    for slot in metric.slots:
+        used = find_card(slot.model)
+        if used is not None:
+            yield used.id, used.paper
 
 
 def _text(papers: Mapping[str, list[str]]) -> Iterable[str]:

@@ -13,7 +13,8 @@ from beholder.cli.output import put_card, put_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from beholder.records import MetricInfo, ModelCard
+    from beholder.metrics.base import SampleMetric
+    from beholder.records import ModelCard
 
 app = typer.Typer()
 
@@ -33,34 +34,37 @@ def info(
 
     Example: beholder info openai:ViT-L-14
     """
-    card = find_card(name)
-    if as_json:
-        put_json(asdict(card))
+    metric = find_metric(name)
+    if metric is not None:
+        put_json(asdict(metric.info)) if as_json else put_card(metric.identity, metric_facts(metric))
         return
-    from beholder.records import MetricInfo
-
-    facts = metric_facts(card) if isinstance(card, MetricInfo) else model_facts(card)
-    put_card(card.name if isinstance(card, MetricInfo) else card.id, facts)
+    card = find_model(name)
+    put_json(asdict(card)) if as_json else put_card(card.id, model_facts(card))
 
 
-def find_card(name: str) -> MetricInfo | ModelCard:
-    """The card that a name stands for; an unknown one suggests near metrics and models."""
-    from beholder._errors import IdentityError, UnknownNameError
+def find_metric(name: str) -> SampleMetric | None:
+    """The metric that a specification stands for; None when there is none of that name."""
+    from beholder._errors import IdentityError
     from beholder._identity import parse_spec
-    from beholder.backends.base import LoadOptions
-    from beholder.backends.pool import find_card as model_card
-    from beholder.backends.pool import resolve_model
     from beholder.metrics.base import make_metric
     from beholder.metrics.catalog import METRICS
 
     try:
         spec = parse_spec(name)
     except IdentityError:
-        spec = None
-    if spec is not None and spec.name in METRICS:
-        return make_metric(spec).info
+        return None
+    return make_metric(spec) if spec.name in METRICS else None
+
+
+def find_model(name: str) -> ModelCard:
+    """The card of a model; an unknown name suggests near metrics and models."""
+    from beholder._errors import UnknownNameError
+    from beholder.backends.base import LoadOptions
+    from beholder.backends.pool import find_card, resolve_model
+    from beholder.metrics.catalog import METRICS
+
     try:
-        card = model_card(name)
+        card = find_card(name)
     except UnknownNameError as error:
         known = [*METRICS.names(), *error.known]
         raise UnknownNameError("metric or model", name, known, fix="See: beholder list, beholder models") from None
@@ -68,8 +72,9 @@ def find_card(name: str) -> MetricInfo | ModelCard:
     return card or resolve_model(name, options=LoadOptions(offline=True)).card
 
 
-def metric_facts(card: MetricInfo) -> Iterator[tuple[str, str]]:
-    """The card of a metric, line by line."""
+def metric_facts(metric: SampleMetric) -> Iterator[tuple[str, str]]:
+    """The card of a metric, line by line; range and options as its own options make them."""
+    card = metric.info
     better = {True: "higher is better", False: "lower is better", None: "neither end is better"}
     yield "says", card.summary
     yield "family", card.family
@@ -77,9 +82,11 @@ def metric_facts(card: MetricInfo) -> Iterator[tuple[str, str]]:
     yield "reads", ", ".join(card.inputs)
     yield "formula", card.formula
     yield "unit", card.unit
-    yield "range", f"{_range(card.range)}; {better[card.higher_is_better]}"
+    yield "range", f"{_range(metric.value_range)}; {better[card.higher_is_better]}"
     yield "degenerate input", card.degenerate
     yield "default model", card.default_model or ""
+    chosen = ", ".join(f"{name}={value}" for name, value in metric.options.items())
+    yield "with", chosen if metric.identity != card.name else ""
     yield "options", "\n".join(_option(item) for item in card.options)
     yield "notes", "\n".join(card.notes)
     yield "licence", card.licence_note or ""

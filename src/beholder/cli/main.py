@@ -61,7 +61,10 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Scores generated images and says how far each number can be trusted."""
+    """Scores generated images and says how far each number can be trusted.
+
+    With BEHOLDER_DEBUG=1 in the environment every error comes with its traceback.
+    """
 
 
 def main() -> None:

@@ -90,14 +90,13 @@ class Bars:
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
         self._bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}", markup=False),
+            TextColumn("{task.fields[state]}", markup=False),
             console=Console(stderr=True),
         )
         self._task: Any = None
@@ -108,12 +107,12 @@ class Bars:
     def stage(self, text: str, total: int | None) -> None:
         self._end_stage()
         self._total, self._done, self._begun = total, 0, time.monotonic()
-        self._task = self._bars.add_task(text, total=total, rate="")
+        self._task = self._bars.add_task(text, total=total, state="" if total is None else _samples(total))
 
     def advance(self, samples: int) -> None:
         self._done += samples
-        rate = describe_rate(self._done, self._total, time.monotonic() - self._begun, counts=False)
-        self._bars.update(self._task, completed=self._done, rate=rate)
+        state = describe_rate(self._done, self._total, time.monotonic() - self._begun)
+        self._bars.update(self._task, completed=self._done, state=state)
 
     def notice(self, text: str) -> None:
         from rich.text import Text
@@ -130,15 +129,13 @@ class Bars:
         self._bars.stop()
 
 
-def describe_rate(done: int, total: int | None, seconds: float, *, counts: bool = True) -> str:
+def describe_rate(done: int, total: int | None, seconds: float) -> str:
     """How far, how fast and how long still.
 
     >>> describe_rate(50, 200, 10.0)
     '50 of 200 samples, 5.0 samples/s, 30 s left'
     """
-    parts = []
-    if counts:
-        parts.append(_samples(done) if total is None else f"{done} of {_samples(total)}")
+    parts = [_samples(done) if total is None else f"{done} of {_samples(total)}"]
     if seconds > 0 and done:
         parts.append(f"{_number(done / seconds)} samples/s")
         if total is not None and total > done:

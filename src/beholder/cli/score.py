@@ -12,6 +12,8 @@ from beholder.cli.output import put, put_json, say, stdout_width
 from beholder.report.numbers import DASH, format_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from beholder.api import ScoreTable
     from beholder.report.tables import Column, Table
 
@@ -28,6 +30,10 @@ def score(
     reference: Annotated[
         list[str] | None,
         typer.Option("--reference", "-r", metavar="FILE", help="Real picture of the same subject. Repeatable."),
+    ] = None,
+    reference_text: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Reference caption of every picture, for variant=ref_hessel. Repeatable."),
     ] = None,
     metric: Annotated[
         str, typer.Option("--metric", "-m", metavar="METRIC", help="Metric to score. See: beholder list.")
@@ -57,11 +63,13 @@ def score(
     import beholder.api
     from beholder.cli.settings import parse_colour, parse_count
 
+    _check_inputs(metric, text, reference)
     table = beholder.api.score(
         metric,
         images=images,
         texts=text or None,
         references=reference or None,
+        reference_texts=reference_text or None,
         pairs=pairs,
         model=model,
         device=device or "auto",
@@ -83,6 +91,18 @@ def score(
             say(f"Note: {notice}")
     if any(row.score.status.is_fault for row in table.rows):
         raise typer.Exit(TOO_MANY_FAULTS)
+
+
+def _check_inputs(metric: str, texts: Sequence[str] | None, references: Sequence[str] | None) -> None:
+    """A metric without what it reads would give a table of dashes."""
+    from beholder._errors import OptionError
+    from beholder._identity import parse_spec
+    from beholder.metrics.base import make_metric
+
+    reads = make_metric(parse_spec(metric)).info.inputs
+    for column, given, option in (("prompt", texts, "--text"), ("references", references, "--reference")):
+        if column in reads and not given:
+            raise OptionError(f"{metric} needs {option}", got="none", fix=f"Give {option}, once or several times")
 
 
 def score_table(found: ScoreTable) -> Table:

@@ -46,7 +46,8 @@ def gather(given: Mapping[str, Any], *, like: str | None = None, preset: str | N
     like, preset = (_of_file(file, name, value, faults) for name, value in (("like", like), ("preset", preset)))
     layers: list[Mapping[str, Any]] = []
     remarks: list[str] = []
-    for name, value, read in (("preset", preset, _read_preset), ("like", like, _read_like)):
+    winners = {**file, **line}
+    for name, value, read in (("like", like, _read_like), ("preset", preset, preset_settings)):
         if value is None:
             continue
         try:
@@ -54,8 +55,9 @@ def gather(given: Mapping[str, Any], *, like: str | None = None, preset: str | N
         except UserError as error:
             faults.append(error)
             continue
-        layers.append(settings)
-        remarks.append(_remark(f"--{name} {value}", settings, about, overridden={**file, **line}))
+        layers.insert(0, settings)
+        remarks.insert(0, _remark(f"--{name} {value}", settings, about, overridden=winners))
+        winners = {**settings, **winners}
     line = _parsed(line, faults)
     merged = {key: value for layer in (*layers, file, line) for key, value in layer.items()}
     config = _config(merged, line, faults)
@@ -139,15 +141,8 @@ def _of_file(file: dict[str, Any], name: str, given: str | None, faults: list[Us
     return None
 
 
-def _read_preset(name: str) -> tuple[Mapping[str, Any], str]:
-    return preset_settings(name)
-
-
-def _read_like(run: str) -> tuple[Mapping[str, Any], str]:
-    defaults = RunConfig.model_construct()
-    settings = settings_like(run)
-    changed = {name: value for name, value in settings.items() if _plain(value) != _plain(getattr(defaults, name))}
-    return settings, "" if changed else "all settings at their defaults"
+def _read_like(run: str) -> tuple[dict[str, Any], str]:
+    return settings_like(run), ""
 
 
 def _remark(source: str, settings: Mapping[str, Any], about: str, *, overridden: Mapping[str, Any]) -> str:

@@ -82,13 +82,18 @@ def choose_grouping(summaries: Sequence[Summary], by: Sequence[str]) -> list[Sum
 def say_faults(run: Run) -> None:
     """Says how many samples have a fault, and names the first few with their reasons."""
     allowed = run.header["asked"]["max_failed"]
-    verdict = f"more than the {allowed:.2%} that --max-failed allows" if run.exit_code else "allowed by --max-failed"
-    say(f"{run.n_faults} of {run.n} samples ({run.fault_share:.2%}) have a fault, {verdict}:")
+    verdict = f"more than the {_percent(allowed)} that --max-failed allows" if run.exit_code else "within --max-failed"
+    have = "has" if run.n_faults == 1 else "have"
+    say(f"{run.n_faults} of {run.n} samples ({_percent(run.fault_share)}) {have} a fault, {verdict}:")
     faults = first_faults(run, _SHOWN_FAULTS)
     for text in faults:
         say(f"  {text}")
     if run.n_faults > len(faults):
         say(f"  … the others are in {run.path / 'scores.csv'}")
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.3g} %"
 
 
 def first_faults(run: Run, most: int) -> list[str]:

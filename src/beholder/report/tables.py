@@ -17,6 +17,9 @@ from beholder.report.numbers import DASH, format_estimate, format_interval, form
 OVER_SEEDS = "over_seeds"
 """The aggregate that is a mean and sd over seeds; tables by seed show it beside the headline values."""
 
+_NAMED_PLACES = 12
+"""Cells that one note names; of more it says how many."""
+
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 
 
@@ -71,7 +74,7 @@ def long_table(view: RunView, *, show_all: bool = False) -> Table:
         row += [*_value_cells(item), str(item.n), _missing_text(item.n_missing)]
         rows.append(tuple(row))
         notes.about(item, place=_place(item.label, item.group))
-    return Table(tuple(titles), tuple(rows), (*notes.lines(), *_metric_notes([(view, summaries)])))
+    return Table(tuple(titles), tuple(rows), _all_notes(notes, [(view, summaries)]))
 
 
 def wide_table(views: Sequence[RunView], *, show_all: bool = False) -> Table:
@@ -97,7 +100,7 @@ def wide_table(views: Sequence[RunView], *, show_all: bool = False) -> Table:
             rows.append((view.name, *_group_texts(group, groups), *(_wide_cell(cells.get(key)) for key in keys)))
             for key in keys:
                 notes.about(cells.get(key), place=_place(key[0], group, run=view.name), count_missing=True)
-    return Table(tuple(titles), tuple(rows), (*notes.lines(), *_metric_notes(shown)))
+    return Table(tuple(titles), tuple(rows), _all_notes(notes, shown))
 
 
 def records(views: Sequence[RunView], *, show_all: bool = False) -> list[dict[str, Any]]:
@@ -155,7 +158,13 @@ class _Notes:
         self._lines.setdefault(text, []).append(place)
 
     def lines(self) -> list[str]:
-        return [f"{'; '.join(places)}: {text}." for text, places in self._lines.items()]
+        return [f"{_listed(places)}: {text}." for text, places in self._lines.items()]
+
+
+def _listed(places: Sequence[str]) -> str:
+    if len(places) <= _NAMED_PLACES:
+        return "; ".join(places)
+    return "; ".join(places[:_NAMED_PLACES]) + f"; and {len(places) - _NAMED_PLACES} more"
 
 
 def _shown(view: RunView, show_all: bool) -> list[Summary]:
@@ -262,11 +271,35 @@ def _missing_text(missing: Mapping[str, int]) -> str:
     return f"{sum(counts.values())} ({', '.join(f'{count} {status}' for status, count in parts)})"
 
 
+def _all_notes(notes: _Notes, shown: Sequence[tuple[RunView, Sequence[Summary]]]) -> tuple[str, ...]:
+    return *notes.lines(), *_same_notes(shown), *_metric_notes(shown)
+
+
+def _same_notes(shown: Sequence[tuple[RunView, Sequence[Summary]]]) -> list[str]:
+    """Names metrics whose every number is that of another one (`clip_t` where no row has an `eval_prompt`)."""
+    numbers: dict[str, list[Any]] = {}
+    for rank, (_, summaries) in enumerate(shown):
+        for item in summaries:
+            cell = (rank, _group_key(item.group), item.aggregate, item.value, item.low, item.high, item.n)
+            numbers.setdefault(item.label, []).append(cell)
+    lines: list[str] = []
+    first: dict[tuple[Any, ...], str] = {}
+    for label, cells in numbers.items():
+        if all(cell[3] is None for cell in cells):
+            continue
+        known = first.setdefault(tuple(cells), label)
+        if known != label:
+            lines.append(f"{label}: same as {known} in every number.")
+    return lines
+
+
 def _metric_notes(shown: Sequence[tuple[RunView, Sequence[Summary]]]) -> list[str]:
     """What each column is: identity, unit, models, and how its aggregate and interval were made."""
     notes: dict[str, str] = {}
     for view, summaries in shown:
         for item in summaries:
+            if item.aggregate == OVER_SEEDS:
+                continue  # a note of its own says what it is
             facts = _facts(view.header, item)
             # Cells without an interval say so in a note of their own.
             if item.ci_method:
