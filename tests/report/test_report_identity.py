@@ -6,10 +6,9 @@ import copy
 from typing import Any
 
 import pytest
+from tests.report.report_helpers import header, metric
 
 from beholder.report.identity import identity_warnings
-
-from report_helpers import header, metric
 
 BASE = header(metric("clip_score"), metric("clip_i"))
 

@@ -7,11 +7,10 @@ import io
 import json
 
 import pytest
+from tests.report.report_helpers import header, metric, summary
 
 from beholder.report.render import escape_latex, escape_markdown, to_csv, to_json, to_latex, to_markdown, to_text
 from beholder.report.tables import Column, RunView, Table, long_table, records
-
-from report_helpers import header, metric, summary
 
 VIEW = RunView(
     "sdxl_1",

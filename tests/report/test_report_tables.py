@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from beholder.report.tables import RunView, long_table, records, wide_table
+from tests.report.report_helpers import header, metric, summary
 
-from report_helpers import header, metric, summary
+from beholder.report.tables import RunView, long_table, records, wide_table
 
 
 def test_a_long_table_has_value_interval_n_and_missing_by_status() -> None:

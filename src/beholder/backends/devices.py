@@ -86,3 +86,17 @@ def _has_mps() -> bool:
     import torch
 
     return bool(torch.backends.mps.is_available())
+
+
+def describe_devices() -> tuple[dict[str, str], int]:
+    """The GPUs that torch sees, by device name, and the threads it uses on the CPU."""
+    import torch
+
+    found = {}
+    if torch.cuda.is_available():
+        for number in range(torch.cuda.device_count()):
+            facts = torch.cuda.get_device_properties(number)
+            found[f"cuda:{number}"] = f"{facts.name}, {facts.total_memory / 1e9:.1f} GB"
+    if _has_mps():
+        found["mps"] = "Apple GPU"
+    return found, torch.get_num_threads()

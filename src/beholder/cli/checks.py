@@ -75,20 +75,18 @@ def _version(name: str) -> str | None:
 
 
 def _devices() -> Iterator[Check]:
+    from beholder.backends.devices import describe_devices
+
     try:
-        import torch
+        gpus, threads = describe_devices()
     except Exception as error:
         yield Check("device", "fail", f"torch does not load: {type(error).__name__}: {error}")
         return
-    if torch.cuda.is_available():
-        for number in range(torch.cuda.device_count()):
-            facts = torch.cuda.get_device_properties(number)
-            yield Check(f"cuda:{number}", "ok", f"{facts.name}, {facts.total_memory / 1e9:.1f} GB")
-    elif torch.backends.mps.is_available():
-        yield Check("device", "ok", "mps (Apple GPU)")
-    else:
+    for name, facts in gpus.items():
+        yield Check(name, "ok", facts)
+    if not gpus:
         yield Check("device", "note", "cpu only: torch sees no GPU")
-    yield Check("threads", "ok", f"{torch.get_num_threads()} of torch, {os.cpu_count()} processors")
+    yield Check("threads", "ok", f"{threads} of torch, {os.cpu_count()} processors")
 
 
 def _memory() -> Iterator[Check]:
