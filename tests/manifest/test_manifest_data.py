@@ -279,3 +279,76 @@ def test_generator_of_samples_and_first_row_at_fault():
 def test_mapping_of_rows():
     samples = list(open_source({"p": ROWS[0], "q": ROWS[1]}))
     assert [(sample.id, sample.prompt) for sample in samples] == [("p", "x"), ("q", "y")]
+
+
+def test_mapping_of_columns():
+    source = open_source({"image": ["a.png", "b.png"], "prompt": ["x", "y"]})
+    assert [(sample.id, sample.prompt) for sample in source] == [("a.png", "x"), ("b.png", "y")]
+    with pytest.raises(InputError, match="columns must be of equal length; 'image' has 2, 'prompt' has 1"):
+        open_source({"image": ["a.png", "b.png"], "prompt": ["x"]})
+
+
+def test_a_json_object_that_is_one_row(write):
+    (sample,) = open_source(write("m.json", '{"image": "a.png", "prompt": "x"}'))
+    assert (sample.id, sample.prompt) == ("a.png", "x")
+
+
+def test_keys_that_stand_twice_are_never_dropped_silently(write):
+    with pytest.raises(UserError, match="keys must be unique in an object; more than once: 'a'"):
+        open_source(write("m.json", '{"a": "x", "b": "y", "a": "z"}'))
+    with pytest.raises(InputError, match="row 1: not valid JSON: keys must be unique"):
+        open_source(write("m.jsonl", '{"output": "a.png", "output": "b.png"}\n')).check()
+
+
+@pytest.mark.parametrize("column", ["output", "prompt", "id", "mood"])
+def test_half_characters_are_faults(write, column):
+    row = {"id": "i", "output": "a.png", "prompt": "x", "mood": "m", column: "\ud800.png"}
+    with pytest.raises(InputError, match="must be Unicode text"):
+        open_source([row]).check()
+    with pytest.raises(InputError, match="must be Unicode text"):
+        open_source(write("m.jsonl", [row])).check()
+
+
+@pytest.mark.parametrize("size", [[4], "x", None, [4, "5"], [0, 3]])
+def test_masks_need_a_size(size):
+    with pytest.raises(InputError, match="a mask's size must be"):
+        open_source([{"output": "a.png", "masks": {"size": size, "counts": "0"}}]).check()
+
+
+def test_seeds_beyond_64_bits_are_text():
+    rows = [{"output": f"{i}.png", "seed": seed} for i, seed in enumerate([2**63 - 1, 2**63, "9" * 5000])]
+    assert [sample.seed for sample in open_source(rows)] == [2**63 - 1, str(2**63), "9" * 5000]
+
+
+@pytest.mark.parametrize("name", ["m.parquet", "m.json", "m.jsonl.gz", "s.tar"])
+def test_remote_files(name):
+    import gzip
+    import tarfile
+
+    import fsspec
+
+    buffer = io.BytesIO()
+    if name == "m.parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), buffer)
+    elif name == "s.tar":
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            for member, data in (("a.png", png_bytes(4)), ("a.txt", b"x")):
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    else:
+        text = json.dumps(ROWS) if name == "m.json" else "".join(json.dumps(row) + "\n" for row in ROWS)
+        buffer.write(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    with fsspec.open(f"memory://far/{name}", "wb") as handle:
+        handle.write(buffer.getvalue())
+    try:
+        source = open_source(f"memory://far/{name}")
+        source.check()
+        samples = list(source)
+        if name == "s.tar":
+            assert samples[0].output.decode(DecodeOptions()).pixels[0, 0, 0] == 4
+        else:
+            assert samples[1].output.name == "memory://far/b.png"
+        assert samples[0].prompt == "x"
+    finally:
+        fsspec.filesystem("memory").rm("/far", recursive=True)

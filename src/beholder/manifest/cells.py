@@ -10,8 +10,11 @@ from typing import Any
 
 _PLAIN = (str, int, bytes, list, dict, tuple)
 _MISSING_TYPES = frozenset({"NAType", "NaTType"})
+_LONE = re.compile("[\ud800-\udfff]")
 _WHOLE = re.compile(r"[+-]?\d+\Z")
 _MANY = 60
+_LARGEST = 1 << 63
+_DIGITS = 24
 
 
 class CellError(ValueError):
@@ -34,7 +37,7 @@ def plain(value: Any) -> Any:
 def as_text(value: Any) -> str:
     """Text as it is; whole and decimal numbers as their digits; anything else is a fault."""
     if isinstance(value, str):
-        return value
+        return unicode_text(value)
     value = plain(value)
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
@@ -43,6 +46,13 @@ def as_text(value: Any) -> str:
     if isinstance(value, list | tuple) and len(value) == 1:
         return as_text(value[0])
     raise CellError(f"must be text or a number; got {describe(value)}")
+
+
+def unicode_text(text: str) -> str:
+    """The text itself; a fault when it holds half a character (bytes that are not UTF-8, a lone surrogate)."""
+    if not text.isascii() and _LONE.search(text):
+        raise CellError(f"must be Unicode text; {text!a} holds bytes that are no character; rename or retype it")
+    return text
 
 
 def as_label(value: Any) -> str | None:
@@ -58,11 +68,14 @@ def as_labels(value: Any) -> str | None:
 
 
 def as_seed(value: Any) -> int | str | None:
-    """A whole number where the cell holds one ("007" is 7), else text; None when blank."""
-    if type(value) is int:
+    """A whole number where the cell holds one of up to 64 bits ("007" is 7), else text; None when blank."""
+    if type(value) is int and abs(value) < _LARGEST:
         return value
     text = as_label(value)
-    return int(text) if text is not None and _WHOLE.match(text) else text
+    if text is None or not _WHOLE.match(text) or len(text) > _DIGITS:
+        return text
+    number = int(text)
+    return number if abs(number) < _LARGEST else text
 
 
 def as_list(value: Any) -> list[Any]:

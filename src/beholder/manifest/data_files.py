@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from beholder._errors import Fault, UserError
+from beholder.manifest._media import is_media
 from beholder.manifest.cells import describe
 from beholder.manifest.columns import canonical_name
-from beholder.manifest.locations import folder_of, is_remote, open_binary, open_text
+from beholder.manifest.locations import folder_of, open_binary, open_text
 from beholder.manifest.source import Row, RowReader
 from beholder.manifest.text_files import load_json
 
@@ -44,15 +46,17 @@ class ParquetReader(RowReader):
             batches = file.iter_batches(batch_size=size, columns=wanted)
             yield from enumerate((row for batch in batches for row in batch.to_pylist()), 1)
 
-    def _open(self) -> Any:
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        handle = open_binary(self.name) if is_remote(self.name) or self.name.endswith(".gz") else self.name
-        try:
-            return pq.ParquetFile(handle)
-        except (OSError, pa.ArrowException) as error:
-            raise UserError(f"{self.name} must be a Parquet file", got=str(error), fix="Check the file") from error
+        with open_binary(self.name) as handle:
+            try:
+                file = pq.ParquetFile(handle)
+            except (OSError, pa.ArrowException) as error:
+                raise UserError(f"{self.name} must be a Parquet file", got=str(error), fix="Check the file") from error
+            yield file
 
     def _facts(self) -> tuple[tuple[str, ...], list[str], set[str], int]:
         if self._schema is None:
@@ -95,7 +99,7 @@ class JsonReader(RowReader):
 
 def rows_of(content: Any) -> Iterator[Row]:
     """The rows that a JSON value holds."""
-    items, defaults, concepts = _unwrap(content)
+    items, defaults, concepts = _unwrap([content] if is_row(content) else content)
     if isinstance(items, Mapping):
         pairs: Iterator[tuple[Any, Any]] = iter(items.items())
     elif isinstance(items, list):
@@ -107,7 +111,7 @@ def rows_of(content: Any) -> Iterator[Row]:
         if isinstance(item, str):
             yield number, {"id": str(number - 1) if key is None else key, "prompt": item}
         elif not isinstance(item, Mapping):
-            yield number, Fault(f"each row must be a JSON object; got {describe(item)}", row=number)
+            yield number, Fault(f"each row must be an object of columns; got {describe(item)}", row=number)
         else:
             named = {} if key is None or any(canonical_name(column) == "id" for column in item) else {"id": key}
             yield number, _with_concept({**named, **defaults, **item}, concepts, number)
@@ -115,7 +119,17 @@ def rows_of(content: Any) -> Iterator[Row]:
 
 def is_captions(content: Any) -> bool:
     """True for `{id: caption}`."""
-    return isinstance(content, Mapping) and bool(content) and all(isinstance(value, str) for value in content.values())
+    texts = isinstance(content, Mapping) and all(isinstance(value, str) for value in content.values())
+    return texts and bool(content) and not is_row(content)
+
+
+def is_row(content: Any) -> bool:
+    """True for an object that is itself a row: it names an output."""
+    return isinstance(content, Mapping) and any(
+        canonical_name(name) == "output" and isinstance(value, str) and is_media(value)
+        for name, value in content.items()
+        if isinstance(name, str)
+    )
 
 
 def _unwrap(content: Any) -> tuple[Any, dict[str, Any], dict[str, dict[str, Any]] | None]:

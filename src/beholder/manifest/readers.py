@@ -23,7 +23,7 @@ from beholder.manifest.locations import is_remote, suffix_of
 from beholder.manifest.outputs import TemplateReader
 from beholder.manifest.schema import Sample, SampleSource
 from beholder.manifest.source import Row, RowReader, RowSource
-from beholder.manifest.tables import ListReader, StreamReader, table_reader
+from beholder.manifest.tables import ListReader, StreamReader, columns_reader, table_reader
 from beholder.manifest.template import parse_template
 from beholder.manifest.text_files import CsvReader, JsonlReader, PromptLinesReader
 
@@ -31,6 +31,7 @@ UNDERSTOOD = (
     "a manifest (.jsonl, .ndjson, .json, .csv, .tsv, .parquet; also .gz, URLs and members of a tar), a folder "
     "(with metadata.csv, .jsonl or .parquet, with a .txt beside each picture, or bare), a .tar in WebDataset's form, "
     "a picture, a data frame (pandas, polars, pyarrow, datasets), a list or iterator of dicts, Samples or pictures, "
+    "a dict of columns, "
     "or prompts= with outputs='out/{method}/{prompt_id}_{seed}.png'"
 )
 _FILE_READERS: Mapping[str, type[Any]] = {
@@ -165,7 +166,7 @@ def _memory_reader(data: Any) -> RowReader:
     if reader is not None:
         return reader
     if isinstance(data, Mapping):
-        return _RowsReader(data, "the mapping")
+        return columns_reader(data) or _RowsReader(data, "the mapping")
     if isinstance(data, Sample):
         return ListReader([data], name="the sample")
     if isinstance(data, Sequence) and not isinstance(data, bytes | bytearray):

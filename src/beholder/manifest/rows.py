@@ -19,6 +19,7 @@ from beholder.manifest.cells import (
     as_text,
     describe,
     plain,
+    unicode_text,
 )
 from beholder.manifest.columns import EXTRAS, Resolution, resolve
 from beholder.manifest.ids import id_from_columns, id_from_content, id_from_path
@@ -90,9 +91,12 @@ class RowAdapter:
         if masks and len(masks) != len(references):
             text = f"one mask a reference is needed; got {len(references)} references and {len(masks)} masks"
             faults.append(Fault(text, row=row, where="reference_masks"))
+        try:
+            extras = _extras(plan, cells)
+        except CellError as error:
+            faults.append(Fault(str(error), row=row))
         if plan.faults or len(faults) > before:
             return None
-        extras = _extras(plan, cells)
         by_content = False
         if "id" not in values:
             values["id"], by_content = self._made_id(plan, cells, values)
@@ -165,6 +169,7 @@ class RowAdapter:
         return self._at(cell if isinstance(cell, str) else os.fspath(cell))
 
     def _at(self, path: str) -> Medium:
+        unicode_text(path)
         if isinstance(path, Located) or self._remote_base:
             return self._as_medium(str(join(self._base, path)), value_range=self._value_range)
         return self._as_medium(path, base=self._base or None, value_range=self._value_range)
@@ -181,7 +186,7 @@ class RowAdapter:
     def _mask(self, cell: Any) -> Any:
         cell = plain(cell)
         if isinstance(cell, Mapping) and {"size", "counts"} <= set(cell):
-            return dict(cell)
+            return _rle(cell)
         return self._medium(cell)
 
     def _masks(self, cell: Any) -> Any:
@@ -223,8 +228,15 @@ def _extras(plan: Resolution, cells: Mapping[str, Any]) -> dict[str, Any]:
         if name == EXTRAS and isinstance(value, Mapping):
             extras.update(value)
         else:
-            extras[name] = value
+            extras[name] = unicode_text(value) if isinstance(value, str) else value
     return extras
+
+
+def _rle(cell: Mapping[str, Any]) -> dict[str, Any]:
+    size = cell["size"]
+    if not (isinstance(size, list | tuple) and len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
+        raise CellError(f"a mask's size must be [height, width] in pixels; got {describe(size)}")
+    return dict(cell)
 
 
 def _path_of(cell: Any) -> str | None:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from beholder._errors import Fault
+from beholder._errors import Fault, InputError
 from beholder.manifest.cells import describe
+from beholder.manifest.columns import canonical_name
 from beholder.manifest.schema import Sample
 from beholder.manifest.source import Row, RowReader
 
@@ -74,6 +75,27 @@ class BatchReader(RowReader):
         for name in sorted({name for name in self._columns if self._columns.count(name) > 1}):
             yield 0, Fault("the table has this column twice", where=name)
         yield from enumerate(self._make(), 1)
+
+
+def columns_reader(data: Mapping[Any, Any]) -> RowReader | None:
+    """A reader for a mapping of columns, one list each; None for a mapping that is none.
+
+    Raises:
+        InputError: the lists are of unequal length.
+    """
+    named = any(canonical_name(str(name)) == "output" for name in data)
+    if not named or not all(isinstance(column, list | tuple) for column in data.values()):
+        return None
+    lengths = {str(name): len(column) for name, column in data.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        raise InputError("the mapping of columns", [Fault(f"columns must be of equal length; {shown}")])
+
+    def rows() -> Iterator[Mapping[str, Any]]:
+        for cells in zip(*data.values()):
+            yield dict(zip(lengths, cells))
+
+    return BatchReader("the mapping of columns", list(lengths), rows, next(iter(lengths.values())))
 
 
 def as_row(item: Any, number: int) -> Mapping[str, Any] | Sample | Fault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -17,12 +18,26 @@ from beholder.manifest.source import Row, RowReader
 _NOT_TEXT = re.compile("[\ud800-\udfff]")
 _NOT_UTF8 = "the line is not UTF-8 text; save the file as UTF-8"
 _CELL_LIMIT = 1 << 27
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 def load_json(text: str) -> Any:
-    """JSON in which NaN and infinities, which JSON does not have but many writers make, are None."""
+    """JSON in which NaN and infinities, which JSON does not have but many writers make, are None.
+
+    Raises:
+        ValueError: it is no JSON, or a key stands twice in one object.
+    """
     return _DECODER.decode(text)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        doubles = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+        raise ValueError(f"keys must be unique in an object; more than once: {', '.join(map(repr, doubles))}")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None, object_pairs_hook=_without_doubles)
 
 
 class JsonlReader(RowReader):
