@@ -284,5 +284,6 @@ def _fake() -> Iterator[ModelCard]:
         arch="fake",
         weights="",
         embed_dim=64,
+        aliases=("fake",),
         notes=("For tests of your own code: embeddings come from content by arithmetic and mean nothing.",),
     )

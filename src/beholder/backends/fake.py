@@ -56,7 +56,7 @@ class FakeEncoder:
     """
 
     image_batch = 1024
-    text_batch = 4096
+    text_batch = 1024
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import contextlib
 import math
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,11 +46,15 @@ def _read_scalars(path: Path, keys: Sequence[str]) -> dict[str, float]:
 
 
 def read_states(paths: Iterable[Path]) -> dict[str, Any]:
-    """All tensors of a model's weight files (indexes are skipped), on the CPU."""
+    """All tensors of a model's weight files (indexes are skipped), in memory of their own.
+
+    Tensors of a mapped file lie where the file puts them, and matrix products give other last bits on badly aligned
+    memory; copies are aligned, so one model gives the same numbers from whatever files it was read.
+    """
     state: dict[str, Any] = {}
     for path in paths:
         if path.suffix != ".json":
-            state.update(read_state(path))
+            state.update({key: tensor.clone() for key, tensor in read_state(path).items()})
     return state
 
 
@@ -85,7 +90,9 @@ def _read_pickled(path: Path) -> dict[str, Any]:
             fix="Update torch, or use a safetensors file",
         )
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an unusual pickle protocol: what is in it is checked below
+            state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
         first = (str(error).strip().splitlines() or [""])[0]
         raise WeightsMismatchError(
