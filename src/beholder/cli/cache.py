@@ -15,7 +15,7 @@ from beholder.cli.output import put, put_json, say, stdout_width
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-app = typer.Typer(no_args_is_help=False)
+app = typer.Typer(add_completion=False)
 
 Store = Annotated[
     str | None,

@@ -12,7 +12,7 @@ import typer
 from beholder.cli import options
 from beholder.cli.output import put, put_json, say
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _FORMS = ("text", "bibtex", "json")
 _ARXIV = re.compile(r"arXiv[: ]\s*([0-9]{4}\.[0-9]{4,5})")

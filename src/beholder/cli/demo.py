@@ -11,7 +11,7 @@ from beholder.cli.guard import INTERRUPTED
 from beholder.cli.output import say
 from beholder.cli.progress import progress_display
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

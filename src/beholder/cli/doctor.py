@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from beholder.cli.checks import Check
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

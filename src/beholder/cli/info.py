@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from beholder.metrics.base import SampleMetric
     from beholder.records import ModelCard
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

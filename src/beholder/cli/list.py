@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from beholder._registry import Broken
     from beholder.records import MetricInfo, ModelCard
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _DIRECTIONS = {True: "↑", False: "↓", None: ""}
 

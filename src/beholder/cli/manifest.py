@@ -9,7 +9,7 @@ import typer
 from beholder.cli import options
 from beholder.cli.output import say
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

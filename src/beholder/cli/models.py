@@ -13,7 +13,7 @@ from beholder.cli.output import put_card, put_json, say
 if TYPE_CHECKING:
     from beholder.backends.base import ResolvedModel
 
-app = typer.Typer(no_args_is_help=False)
+app = typer.Typer(add_completion=False)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Model, like openai:ViT-L-14.", show_default=False)]
 

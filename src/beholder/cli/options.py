@@ -29,7 +29,7 @@ Outputs = Annotated[
     str | None,
     typer.Option(
         metavar="TEMPLATE",
-        help="Where the outputs are, like 'out/{method}/{prompt_id}_{seed}.png'.",
+        help="Template of the outputs' paths, like out/{prompt_id}.png.",
         rich_help_panel=INPUT,
     ),
 ]

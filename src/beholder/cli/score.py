@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beholder.api import ScoreTable
     from beholder.report.tables import Column, Table
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

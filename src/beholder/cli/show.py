@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from beholder.report.tables import RunView
     from beholder.runs.results import Run
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

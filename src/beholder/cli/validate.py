@@ -8,7 +8,7 @@ from beholder.cli import options
 from beholder.cli.guard import WRONG_USE
 from beholder.cli.output import put, put_json
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()
