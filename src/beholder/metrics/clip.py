@@ -121,10 +121,10 @@ class ClipScore(TextImageMetric):
         return name, sample.column(name)
 
     def select(self, sample: Sample) -> Selection:
-        chosen = dict(super().select(sample))
-        if self.variant == "ref_hessel":
-            chosen["references"] = [self.prefix + text for text in reference_texts(sample)]
-        return chosen
+        chosen = super().select(sample)
+        if self.variant != "ref_hessel":
+            return chosen
+        return {**chosen, "references": [self.prefix + text for text in reference_texts(sample)]}
 
     def score(self, batch: FeatureBatch) -> ScoreColumns:
         image, text = normalise(batch.one("image")), normalise(batch.one("text"))

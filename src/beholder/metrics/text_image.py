@@ -35,10 +35,9 @@ class TextImageMetric(SampleMetric):
         name, text = self.source_text(sample)
         if text is not None and not isinstance(text, str):
             raise NoValue(Status.FAILED, f"column {name!r} must hold text, got {type(text).__name__}")
-        scored = self.scored_text(sample)
-        if scored is None:
+        if text is None or is_blank(text):
             raise NoValue(Status.EMPTY_PROMPT, f"column {name!r} is empty")
-        return {"image": output_of(sample), "text": scored}
+        return {"image": output_of(sample), "text": self.prefix + text}
 
     def source_text(self, sample: Sample) -> tuple[str, Any]:
         """The column that holds the text, and what stands in it."""
@@ -72,4 +71,6 @@ def is_blank(text: Any) -> bool:
         return True
     if not isinstance(text, str):
         return False
+    if text[:1].isalnum():
+        return False  # what nearly every prompt is: decided by its first character
     return not any(not (char.isspace() or unicodedata.category(char) in ("Cc", "Cf")) for char in text)

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from beholder._errors import UserError
-from beholder.backends.base import ImageTextEncoder, ResolvedModel
+from beholder.backends.base import Columns, ImageTextEncoder, ResolvedModel
 from beholder.manifest.schema import Sample, SampleSource
-from beholder.metrics.base import ScoreColumns
+from beholder.metrics.base import Item, ScoreColumns
 from beholder.records import Status
 from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, leaks, read_chunk
 from beholder.runs.config import RunConfig
@@ -30,7 +30,7 @@ from beholder.runs.notices import Notices
 from beholder.runs.plan import Plan, PlannedMetric
 from beholder.runs.progress import Progress
 from beholder.runs.rows import sample_columns, typed_array
-from beholder.runs.store import FeatureStore, Space
+from beholder.runs.store import FeatureStore
 
 CHUNK_BYTES = 256 << 20
 """Bytes of in-memory pictures that end a chunk early."""
@@ -69,15 +69,18 @@ class Scorer:
         chunk = read_chunk(samples, columns, self.plan, self._pool)
         return chunk, columns
 
-    def ensure(self, chunk: Chunk, models: Iterable[str] | None = None) -> None:
-        """Makes the chunk's missing features; those of `models` only when given."""
-        chosen = set(models) if models is not None else None
-        for name, (space, model) in self._spaces.items():
-            if chosen is None or model.key in chosen:
-                self._make_missing(name, space, model, chunk)
+    def ensure(self, chunk: Chunk, model: str) -> None:
+        """Makes the chunk's missing features of one model, for a pass that does not score."""
+        for name, (_, its_model) in self._spaces.items():
+            if its_model.key != model or not chunk.wanted[name]:
+                continue
+            there = self.store.has(self._numbers[name], list(chunk.wanted[name])) | self._failures[name].keys()
+            missing = {key: item for key, item in chunk.wanted[name].items() if key not in there}
+            if missing:
+                self._make(name, missing)
 
     def score(self, chunk: Chunk, columns: dict[str, pa.Array]) -> tuple[dict[str, Any], pa.RecordBatch]:
-        """Scores a chunk whose features are there: a journal header, and the rows with their scores."""
+        """Scores a chunk, making the features that are not there: a journal header, and the rows with scores."""
         spaces = {name: self._features(name, chunk) for name in chunk.wanted}
         rows = len(chunk.samples)
         out = dict(columns)
@@ -109,19 +112,13 @@ class Scorer:
 
     # features
 
-    def _make_missing(self, name: str, space: Space, model: ResolvedModel, chunk: Chunk) -> None:
-        wanted, number, failures = chunk.wanted[name], self._numbers[name], self._failures[name]
-        if not wanted:
-            return
-        keys = list(wanted)
-        there = self.store.has(number, keys)
-        missing = {key: wanted[key] for key in keys if key not in there and key not in failures}
-        if not missing:
-            return
-        encoder = self._encoder(model)
+    def _make(self, name: str, missing: Mapping[bytes, Item]) -> None:
+        """Makes features and puts them into the store; what fails is remembered."""
+        space, model = self._spaces[name]
+        number, encoder = self._numbers[name], self._encoder(model)
         self._remember_constants(name, encoder)
 
-        def done(made: list[bytes], columns: Any) -> None:
+        def done(made: list[bytes], columns: Columns) -> None:
             self.store.put(number, made, columns)
 
         texts = space.feature == "text_embedding"
@@ -130,27 +127,24 @@ class Scorer:
         began = time.perf_counter()
         if texts:
             self.notices.texts(model, missing.values())
-            made = make_texts(encoder, cast("Any", missing), pool=self._pool, batch_size=size, done=done)
+            lost = make_texts(encoder, cast("Any", missing), pool=self._pool, batch_size=size, done=done)
         else:
             images = cast("Any", missing)
-            made = make_images(encoder, images, decode=self.config.decode, pool=self._pool, batch_size=size, done=done)
+            lost = make_images(encoder, images, decode=self.config.decode, pool=self._pool, batch_size=size, done=done)
         self.store.add_rate(number, len(missing), time.perf_counter() - began)
-        failures.update(made)
+        self._failures[name].update(lost)
 
     def _features(self, name: str, chunk: Chunk) -> SpaceFeatures:
-        keys = list(chunk.wanted[name])
-        rows, columns = self.store.get(self._numbers[name], keys)
-        failures = self._failures[name]
-        lost = [key for key in keys if key not in rows and key not in failures]
-        if lost:
-            # A shard was damaged or pruned between the look-up and the reading: make its features again.
-            self._make_missing(name, *self._spaces[name], chunk)
-            rows, columns = self.store.get(self._numbers[name], keys)
-        found = {key: failures[key] for key in keys if key in failures} if failures else {}
-        gone = [key for key in keys if key not in rows and key not in found]
-        for key in gone:
-            found[key] = (Status.FAILED, "its feature could not be read back from the feature store")
-        return SpaceFeatures(rows, columns, found)
+        """A chunk's features of one space: from the store, and what is not there made now."""
+        wanted, number, failures = chunk.wanted[name], self._numbers[name], self._failures[name]
+        rows, columns = self.store.get(number, list(wanted))
+        missing = {key: item for key, item in wanted.items() if key not in rows and key not in failures}
+        if missing:
+            self._make(name, missing)
+            rows, columns = _join(rows, columns, *self.store.get(number, list(missing)))
+        lost = [key for key in wanted if key not in rows]
+        unread = (Status.FAILED, "its feature could not be read back from the feature store")
+        return SpaceFeatures(rows, columns, {key: failures.get(key, unread) for key in lost})
 
     def _space_constants(self, name: str) -> Mapping[str, float]:
         if name not in self._constants:
@@ -185,6 +179,17 @@ class Scorer:
         """Unloads the models and ends the decode threads."""
         self.release()
         self._pool.shutdown(cancel_futures=True)
+
+
+def _join(
+    rows: dict[bytes, int], columns: Columns, more: Mapping[bytes, int], extra: Columns
+) -> tuple[dict[bytes, int], Columns]:
+    """Two answers of the store as one."""
+    if not rows or not more:
+        return (rows, columns) if rows else (dict(more), extra)
+    start = len(next(iter(columns.values())))
+    joined = {name: np.concatenate([array, extra[name]]) for name, array in columns.items()}
+    return {**rows, **{key: start + row for key, row in more.items()}}, joined
 
 
 _STATUSES = [status.value for status in Status]
@@ -288,7 +293,7 @@ def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Pro
         for samples in chunks(source):
             chunk, _ = scorer.prepare(samples)
             if _scored(journal, chunk) is None:
-                scorer.ensure(chunk, [model.key])
+                scorer.ensure(chunk, model.key)
             progress.advance(len(samples))
         scorer.store.flush()
         scorer.release()
@@ -314,6 +319,5 @@ def score_samples(scorer: Scorer, samples: Sequence[Sample], journal: Journal) -
     frame = _scored(journal, chunk)
     if frame is not None:
         return frame
-    scorer.ensure(chunk)
     header, batch = scorer.score(chunk, columns)
     return journal.append(header, batch)

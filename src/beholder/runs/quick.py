@@ -22,7 +22,6 @@ def score_in_memory(plan: Plan, config: RunConfig, parts: Iterable[Sequence[Samp
         scored = []
         for samples in parts:
             chunk, columns = scorer.prepare(samples)
-            scorer.ensure(chunk)
             scored.append(scorer.score(chunk, columns))
     finally:
         scorer.close()

@@ -13,6 +13,7 @@ item wins. SQLite's locks are not to be trusted on network file systems: give ea
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
@@ -35,7 +36,7 @@ STORE_VERSION = 1
 FLUSH_ROWS = 4096
 FLUSH_BYTES = 8 << 20
 FLUSH_SECONDS = 5.0
-_OPEN_BYTES = 24 << 20
+_OPEN_BYTES = 8 << 20
 _QUERY_KEYS = 500
 
 _SCHEMA = """
@@ -85,6 +86,7 @@ class FeatureStore:
         self._pending: dict[int, _Pending] = {}
         self._open: dict[int, Columns] = {}
         self._open_bytes = 0
+        self._newest: dict[int, tuple[int, dict[bytes, int]]] = {}
         self._spaces: dict[str, int] = {}
         self._sizes: dict[int, int] = {}
         self._new_hashes: dict[str, str] = {}
@@ -213,16 +215,16 @@ class FeatureStore:
                 self._db.close()
 
     def _locate(self, space: int, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int]]:
+        """Where features are, as (shard, row): what is pending, what was written last, then the index."""
         found: dict[bytes, tuple[int, int]] = {}
         pending = self._pending.get(space)
         if pending is not None:
-            for key in keys:
-                row = pending.rows.get(key)
-                if row is not None:
-                    found[key] = (-1, row)
-        if self.folder is not None and not self._sizes.get(space) and not self._grown(space):
-            return found
+            _find(found, keys, -1, pending.rows)
+        if space in self._newest:
+            _find(found, keys, *self._newest[space])
         rest = [key for key in keys if key not in found] if found else keys
+        if not rest or (not self._sizes.get(space) and not self._grown(space)):
+            return found
         for start in range(0, len(rest), _QUERY_KEYS):
             part = rest[start : start + _QUERY_KEYS]
             marks = ",".join("?" * len(part))
@@ -277,6 +279,7 @@ class FeatureStore:
     def _forget(self, shard: int) -> None:
         """Drops a shard that is damaged or gone; its features will be computed anew."""
         self.forgotten += 1
+        self._newest = {space: held for space, held in self._newest.items() if held[0] != shard}
         self._db.execute("begin immediate")
         self._db.execute("delete from items where shard=?", (shard,))
         self._db.execute("delete from shards where id=?", (shard,))
@@ -297,10 +300,10 @@ class FeatureStore:
                 (space, name, sha, len(keys), size, time.time()),
             )
             shard = int(cursor.lastrowid or 0)
-            self._db.executemany(
+            added = self._db.executemany(
                 "insert or ignore into items values(?, ?, ?, ?)",
-                [(space, key, shard, row) for row, key in enumerate(keys)],
-            )
+                zip(itertools.repeat(space), keys, itertools.repeat(shard), range(len(keys)), strict=False),
+            ).rowcount
             self._db.execute("commit")
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
@@ -311,6 +314,8 @@ class FeatureStore:
                 fix="Free some disk space or end the process that holds it, then run the same command again",
             ) from error
         self._keep_open(shard, columns)
+        # Where somebody else was first with a key, theirs counts: then the index alone knows.
+        self._newest[space] = (shard, pending.rows if added == len(keys) else {})
         self._sizes[space] = self._sizes.get(space, 0) + len(keys)
         del self._pending[space]
 
@@ -411,6 +416,14 @@ class FeatureStore:
             with suppress(OSError):
                 if name not in known and now - path.stat().st_mtime > 86_400:
                     path.unlink()
+
+
+def _find(found: dict[bytes, tuple[int, int]], keys: Sequence[bytes], shard: int, rows: Mapping[bytes, int]) -> None:
+    """Adds those of `keys` that `rows` of one shard has."""
+    for key in keys:
+        row = rows.get(key)
+        if row is not None:
+            found[key] = (shard, row)
 
 
 def _size(columns: Columns) -> int:

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against what a user would pick instead, measured in one run. See README.md beside this file."""

@@ -1,0 +1,69 @@
+"""Rows of a benchmark table."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ratio.
+
+    Args:
+        what: what was measured.
+        ours: our figure.
+        other: the figure beside it.
+        unit: unit of both ("s", "MB").
+        ratio: the figure that the target is about.
+        target: the target, as text ("≤ 1.15").
+        met: whether it is met.
+    """
+
+    what: str
+    ours: float
+    other: float
+    unit: str
+    ratio: float
+    target: str
+    met: bool
+
+
+def at_most(what: str, ours: float, other: float, limit: float, *, unit: str = "s") -> Row:
+    """A row whose ratio ours / other must not pass a limit."""
+    return Row(what, ours, other, unit, ours / other, f"≤ {limit:g}", ours / other <= limit)
+
+
+def at_least(what: str, ours: float, other: float, limit: float, *, unit: str = "s") -> Row:
+    """A row whose ratio other / ours (how many times faster) must reach a limit."""
+    return Row(what, ours, other, unit, other / ours, f"≥ {limit:g}", other / ours >= limit)
+
+
+def difference(what: str, ours: float, other: float, limit: float, *, unit: str = "s") -> Row:
+    """A row whose difference ours − other must not pass a limit."""
+    return Row(what, ours, other, unit, ours - other, f"difference ≤ {limit:g} {unit}", ours - other <= limit)
+
+
+def format_rows(rows: Sequence[Row]) -> str:
+    """Rows as a Markdown table."""
+    lines = ["| what | ours | beside it | ratio | target | met |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        met = "yes" if row.met else "**no**"
+        lines.append(
+            f"| {row.what} | {row.ours:.3f} {row.unit} | {row.other:.3f} {row.unit} | {row.ratio:.3f} | {row.target} | {met} |"
+        )
+    return "\n".join(lines)
+
+
+def median_seconds(call: Callable[[], object], *, times: int) -> float:
+    """Median time of some calls."""
+    return statistics.median(seconds(call) for _ in range(times))
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Time of one call."""
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
