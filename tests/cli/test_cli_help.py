@@ -100,3 +100,10 @@ def test_lazy_commands_are_a_mapping_that_loads_on_look_up() -> None:
     lazy["mine"] = lazy["list"]
     del lazy["gone"]
     assert list(lazy) == ["list", "mine"]
+
+
+def test_the_help_of_preset_names_every_preset() -> None:
+    from beholder.cli.run import PRESET_NAMES
+    from beholder.runs.config import PRESETS
+
+    assert re.findall(r"\w+", PRESET_NAMES.replace(" or ", " ")) == sorted(PRESETS)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import FAKE
+from tests.cli.conftest import FAKE, read_rows, write_rows
 
 import beholder as package
 
@@ -79,8 +79,10 @@ def test_wrong_use_of_score(beholder: Cli, data: Path, args: tuple[str, ...], sa
 
 
 def test_show_prints_the_table_that_run_printed(beholder: Cli, data: Path) -> None:
-    printed = beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "a").stdout
-    assert beholder("show", "a").stdout == printed
+    for more in ((), ("--by", "category")):
+        folder = "-".join(("a", *more))
+        printed = beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", folder, *more).stdout
+        assert beholder("show", folder).stdout == printed
 
 
 def test_show_of_several_runs_has_a_column_a_metric_and_warns_of_other_identities(
@@ -154,3 +156,13 @@ def test_wrong_use_of_cite(beholder: Cli, args: tuple[str, ...], said: str) -> N
     result = beholder("cite", *args)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_runs_of_which_one_has_no_method_are_not_grouped(beholder: Cli, data: Path) -> None:
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "one")
+    write_rows(data, [{"output": row["output"], "prompt": row["prompt"]} for row in read_rows(data)])
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "two")
+    lines = beholder("show", "one", "two").stdout.splitlines()
+    assert lines[0].split() == ["run", "clip_score", "↑"]
+    assert [line.split()[0] for line in lines[2:4]] == ["one", "two"]
+    assert lines[2].split()[1:] == lines[3].split()[1:]

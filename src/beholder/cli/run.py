@@ -13,6 +13,9 @@ from beholder.cli.progress import progress_display
 
 app = typer.Typer(add_completion=False)
 
+PRESET_NAMES = "customconcept101, dreambooth, hessel or torchmetrics"
+"""Written out here so that `--help` need not import the presets; a test compares the two."""
+
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
@@ -30,7 +33,9 @@ Like = Annotated[
     str | None,
     typer.Option(metavar="RUN", help="Take over the metrics and settings that move numbers from another run."),
 ]
-Preset = Annotated[str | None, typer.Option(metavar="NAME", help="Use a published setting, and print what it sets.")]
+Preset = Annotated[
+    str | None, typer.Option(metavar="NAME", help=f"Use a published setting, and print what it sets: {PRESET_NAMES}.")
+]
 BatchSize = Annotated[
     str | None,
     typer.Option(metavar="N", help="Pictures in a batch. Default: the model's own.", rich_help_panel=options.MODEL),

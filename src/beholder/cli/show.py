@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,14 +64,18 @@ def show(
 
 def _views(opened: Sequence[Run], paths: Sequence[str], by: Sequence[str]) -> list[RunView]:
     """One grouping for all runs: as asked, else by method where one of them has several methods."""
-    from beholder.cli.tables import table_view
+    from beholder._errors import UnknownNameError
+    from beholder.cli.tables import has_methods, table_view
 
+    if len(opened) == 1:
+        return [table_view(opened[0], name=opened[0].path.resolve().name, by=by or None)]
     names = [run.path.resolve().name for run in opened]
     if len(set(names)) < len(names):
         names = [path.rstrip("/") for path in paths]
-    if not by and len(opened) > 1:
-        mixed = any(set(item.group) == {"method"} for run in opened for item in run.summary)
-        by = ["method"] if mixed and all("method" in run.scores.column_names for run in opened) else []
+    if not by and any(has_methods(run) for run in opened):
+        # A run without the column keeps all from being grouped: one table has one grouping.
+        with contextlib.suppress(UnknownNameError):
+            return [table_view(run, name=name, by=["method"]) for run, name in zip(opened, names)]
     return [table_view(run, name=name, by=by) for run, name in zip(opened, names)]
 
 

@@ -53,29 +53,33 @@ def run_json(run: Run) -> dict[str, Any]:
 
 
 def table_view(run: Run, *, name: str | None = None, by: Sequence[str] | None = None) -> RunView:
-    """A run as a table shows it: grouped as asked, else by method where there are several, else as a whole.
+    """A run as a table shows it.
 
     Args:
         run: the run.
         name: its name in the table; the folder's name when None.
-        by: columns to group by; None for those that the run itself was asked for.
+        by: columns to group by, () for all samples together; None for what the run was asked for, else by method
+            where there are several.
     """
     if by is None:
-        by = tuple(run.header["asked"]["by"])
+        by = tuple(run.header["asked"]["by"]) or (("method",) if has_methods(run) else ())
         summaries = run.summary
     else:
         summaries = run.summarise(by=tuple(by)) if by else run.summary
-    return RunView(name or run.path.name or str(run.path), run.header, choose_grouping(summaries, by))
+    return RunView(name or run.path.name or str(run.path), run.header, _grouped_by(summaries, set(by)))
 
 
-def choose_grouping(summaries: Sequence[Summary], by: Sequence[str]) -> list[Summary]:
-    """The summaries of one grouping: `by`, else by method where there are several methods, else all samples."""
-    by_method = any(set(item.group) == {"method"} for item in summaries)
-    wanted = set(by) or ({"method"} if by_method else set())
+def has_methods(run: Run) -> bool:
+    """True for a run of several methods."""
+    return any(set(item.group) == {"method"} for item in run.summary)
+
+
+def _grouped_by(summaries: Sequence[Summary], columns: set[str]) -> list[Summary]:
+    """The summaries of one grouping; means over seeds stand beside the seeds that they are made of."""
     return [
         item
         for item in summaries
-        if set(item.group) == wanted or (item.aggregate == OVER_SEEDS and set(item.group) == wanted - {"seed"})
+        if set(item.group) == columns or (item.aggregate == OVER_SEEDS and set(item.group) == columns - {"seed"})
     ]
 
 
