@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from beholder.manifest import open_source
+from beholder._errors import Fault, InputError
+from beholder.manifest import Sample, open_source
 from beholder.manifest.validate import validate
 from beholder.media.base import DecodeOptions
 
@@ -44,7 +45,7 @@ def test_both_kinds_of_faults_with_their_rows(write, draw, workers):
         "m.jsonl",
         [
             {"id": "1", "output": "a.png", "prompt": "x", "references": ["gone.png", "a.png"]},
-            {"id": "1", "output": "a.png", "prompt": "x"},
+            {"id": "1", "output": "gone.png", "prompt": ""},
             {"id": "3", "output": "gone.png", "prompt": "x"},
             {"id": "4", "output": "half.jpg", "prompt": "x"},
             {"id": "5", "output": "text.png", "prompt": " "},
@@ -60,6 +61,8 @@ def test_both_kinds_of_faults_with_their_rows(write, draw, workers):
     assert [(fault.row, fault.where) for fault in report.faults if fault.form] == [(2, "id"), (10, "prompt")]
     assert [(fault.row, fault.where) for fault in report.faults if not fault.form] == [
         (1, "references"),
+        (2, "output"),
+        (2, "prompt"),
         (3, "output"),
         (4, "output"),
         (5, "output"),
@@ -76,7 +79,7 @@ def test_both_kinds_of_faults_with_their_rows(write, draw, workers):
     assert "got 5×4 for 4×4 pixels" in said[9]
     text = "\n".join(report.lines())
     assert "2 faults of form (they stop a run):\n  row 2, id: rows 1 and 2" in text
-    assert "9 faults of rows (each costs its row):\n  row 1, references: missing" in text
+    assert "11 faults of rows (each costs its row):\n  row 1, references: missing" in text
     assert {fault["kind"] for fault in report.to_dict()["faults"]} == {"form", "row"}
 
 
@@ -194,3 +197,37 @@ def test_references_are_looked_at_once(draw, monkeypatch):
     rows = [{"id": i, "output": path, "references": [reference]} for i in range(20)]
     validate(open_source(rows), workers=1)
     assert len([name for name in read if name == reference]) == 1
+
+
+class OtherSource:
+    """A source of somebody else's."""
+
+    name, replayable, notices = "other", True, ("a remark",)
+
+    def __iter__(self):
+        yield Sample(id="a", output=None, row=1)
+        raise InputError("other", [Fault("late", row=2)])
+
+    def check(self) -> None:
+        raise InputError("other", [Fault("early", row=3), Fault("late", row=2)])
+
+    def count(self) -> None:
+        return None
+
+
+def test_a_source_of_somebody_elses():
+    report = validate(OtherSource())
+    assert [(fault.row, fault.message, fault.form) for fault in report.faults] == [
+        (2, "late", True),
+        (3, "early", True),
+        (1, "missing: the row names no output", False),
+    ]
+    assert "a remark" in report.notices
+
+
+def test_leftovers_of_a_folder_are_faults(draw, tmp_path):
+    draw("out/a.png")
+    draw("out/b.png")
+    report = validate(open_source(tmp_path / "out", prompts={"a": "x"}))
+    assert [(fault.where, fault.message) for fault in report.faults] == [("b.png", "no prompt for this file")]
+    assert report.counts["rows"] == 1

@@ -129,7 +129,15 @@ class RowSource:
         if faults:
             raise InputError(self.name, sorted(faults, key=lambda fault: fault.row or 0))
 
-    def _samples(self, rows: Iterator[Row], faults: list[Fault]) -> Iterator[Sample]:
+    def examine(self, faults: list[Fault]) -> Iterator[Sample]:
+        """One reading for a validation: every row that makes a sample, also under an id that was given before.
+
+        Args:
+            faults: takes the faults of form, complete after the last sample.
+        """
+        yield from self._samples(self._rows(check=True), faults, doubles=True)
+
+    def _samples(self, rows: Iterator[Row], faults: list[Fault], *, doubles: bool = False) -> Iterator[Sample]:
         adapter = RowAdapter(mapping=self._mapping, base=self.base, value_range=self._value_range)
         ledger = Ledger()
         empty = True
@@ -147,17 +155,17 @@ class RowSource:
             first = ledger.add(sample.id, number)
             if first is not None and by_content:
                 sample, first = _numbered(sample, ledger, number), None
-            if first is None:
-                yield sample
-            else:
+            if first is not None:
                 faults.append(_duplicate(sample, item, first, number))
+            if first is None or doubles:
+                yield sample
         faults.extend(adapter.closing_faults())
         if empty:
             faults.append(Fault(self._reader.nothing))
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self, *, check: bool = False) -> Iterator[Row]:
         if self.replayable:
-            return self._reader.rows()
+            return self._reader.rows(check=check)
         if self._stream is None:
             self._stream = self._reader.rows()
         elif not self._head:

@@ -12,6 +12,7 @@ from typing import Any
 from beholder._errors import Fault, InputError, MediaError
 from beholder.manifest._media import is_media
 from beholder.manifest.schema import Sample, SampleSource
+from beholder.manifest.source import RowSource
 from beholder.manifest.tally import FileTally, PromptTally
 from beholder.manifest.writer import location_of
 from beholder.media.base import DecodeOptions, Medium
@@ -97,20 +98,27 @@ def validate(
         options: how files are decoded.
         workers: threads that read and decode; None: one a processor, 8 at most.
     """
-    try:
-        source.check()
-        form: list[Fault] = []
-    except InputError as error:
-        form = list(error.faults)
     look = _Looker(options or DecodeOptions(), decode=decode)
     tally = _Tally()
-    samples = iter(source)
+    form: list[Fault] = []
+    for sample, looks in _inspected(_samples(source, form), look, workers or min(8, os.cpu_count() or 1)):
+        tally.add(sample, looks)
+    form.sort(key=lambda fault: fault.row or 0)
+    return tally.report(source, tuple(dict.fromkeys(form)))
+
+
+def _samples(source: SampleSource, form: list[Fault]) -> Iterator[Sample]:
+    if isinstance(source, RowSource):
+        yield from source.examine(form)
+        return
     try:
-        for sample, looks in _inspected(samples, look, workers or min(8, os.cpu_count() or 1)):
-            tally.add(sample, looks)
+        source.check()
     except InputError as error:
         form += error.faults
-    return tally.report(source, tuple(dict.fromkeys(form)))
+    try:
+        yield from source
+    except InputError as error:  # it comes after the last sound row
+        form += error.faults
 
 
 @dataclass(frozen=True)
@@ -209,7 +217,8 @@ class _Tally:
         notices = [*source.notices, *self.prompts.notices()]
         if 0 < self.with_references < self.rows:
             notices.append(f"rows without references: {self.rows - self.with_references} of {self.rows}")
-        notices += self.files.leftovers(is_media)
+        if not form:  # a row at fault may name them
+            notices += self.files.leftovers(is_media)
         counts = {
             "rows": self.rows,
             "prompts": len(self.prompts.texts),
@@ -225,19 +234,13 @@ def _inspected(samples: Iterator[Sample], look: _Looker, workers: int) -> Iterat
     """Every sample with what its files gave, in order; a bounded number is under way at a time."""
     waiting: deque[tuple[Sample, Future[list[_Look]]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        late: InputError | None = None
-        try:
-            for sample in samples:
-                waiting.append((sample, pool.submit(look, sample)))
-                if len(waiting) >= workers * _AHEAD:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-        except InputError as error:
-            late = error  # it comes after the last sound row; what is under way still counts
+        for sample in samples:
+            waiting.append((sample, pool.submit(look, sample)))
+            if len(waiting) >= workers * _AHEAD:
+                first, future = waiting.popleft()
+                yield first, future.result()
         for sample, future in waiting:
             yield sample, future.result()
-        if late is not None:
-            raise late
 
 
 def _unequal_sizes(row: int, looks: list[_Look]) -> Iterator[Fault]:
