@@ -24,8 +24,9 @@ def write_demo_set(
     """Write a demo data set.
 
     Layout below the folder: ``images/METHOD/PROMPT.png``, ``masks/METHOD/PROMPT/NAME.png``,
-    ``references/PROMPT/N.png``, ``reference_masks/PROMPT/N.png``
-    and ``manifest.jsonl``, whose paths are relative to it. Masks are 0 or 255. A row whose picture lacks the concept has no mask of it. The same items give the same bytes with the same Pillow.
+    ``references/PROMPT/N.png``, ``reference_masks/PROMPT/N.png`` and ``manifest.jsonl``, whose paths are relative to
+    it. Masks are 0 or 255. A row whose picture lacks the concept has no mask of it. The same items give the same bytes
+    with the same Pillow.
 
     Args:
         items: what `demo_set` gave.
