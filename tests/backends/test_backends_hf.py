@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.backends import numpy_clip
+from tests.backends.backends_pictures import noise_picture
+from tests.models import TINY_FAMILIES, make_tiny_clip
 
 from beholder.backends.base import ImageTextEncoder
 from beholder.backends.pool import load_model, resolve_model
 from beholder.backends.tensors import projected
 from beholder.media.base import Picture
-from tests.backends import numpy_clip
-from tests.backends.backends_pictures import noise_picture
-from tests.models import TINY_FAMILIES, make_tiny_clip
 
 Encoders = Callable[[str], ImageTextEncoder]
 Folder = Callable[[str], Path]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.backends.backends_pictures import noise_picture
 
 from beholder._errors import (
     DeviceError,
@@ -24,7 +25,6 @@ from beholder._errors import (
 from beholder.backends.base import LoadOptions
 from beholder.backends.devices import choose_dtype
 from beholder.backends.pool import load_model, notices, resolve_model
-from tests.backends.backends_pictures import noise_picture
 
 Folder = Callable[[str], Path]
 
