@@ -160,7 +160,7 @@ def test_a_dangling_link_or_an_unfinished_file_is_not_there(tiny: Folder, tmp_pa
     snapshot = put_snapshot(tmp_path, tiny("clip"))
     blob = (snapshot / "model.safetensors").resolve()
     blob.rename(blob.with_name(blob.name + ".incomplete"))
-    with pytest.raises(WeightsMissingError, match="lacks model.safetensors"):
+    with pytest.raises(WeightsMissingError, match=r"lacks model\.safetensors"):
         location(cache_dir=str(tmp_path))
 
 
@@ -255,7 +255,7 @@ def test_a_fetched_file_with_the_wrong_hash_is_removed(
     tiny: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FakeHub(tiny("clip"), monkeypatch, spoil="model.safetensors")
-    with pytest.raises(WeightsMismatchError, match="fetched file model.safetensors"):
+    with pytest.raises(WeightsMismatchError, match=r"fetched file model\.safetensors"):
         pull(NAME, options=LoadOptions(str(tmp_path / "given")))
     assert not list((tmp_path / "given").rglob("model.safetensors"))
 

@@ -12,6 +12,7 @@ over all of it: equal content gives equal embeddings, different content differen
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ _VERSION = 1
 _SAMPLES = 56
 _CONTEXT = 77
 _PLAIN, _ZERO = 0, 1
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 Vectors = Mapping[str, Sequence[float]]
 
 
@@ -48,7 +50,7 @@ class FakeEncoder:
         context_length: tokens (words, start and end) beyond which a text counts as truncated.
 
     Raises:
-        OptionError: a vector that has not `dim` numbers, or a width below 1.
+        OptionError: a vector that has not `dim` numbers, a width below 1, or a colour that is none.
 
     >>> encoder = FakeEncoder(dim=2, texts={"a cat": [1.0, 0.0]})
     >>> encoder.encode_texts(["a cat"])["embedding"].tolist()
@@ -74,6 +76,9 @@ class FakeEncoder:
         if dim < 1:
             raise OptionError("dim must be at least 1", got=str(dim))
         self.dim = dim
+        for hook in (zero_on, fail_on):
+            if hook is not None and hook.startswith("#") and not _COLOUR.fullmatch(hook):
+                raise OptionError("a colour must be written #rrggbb", got=repr(hook))
         self._texts = {text: _vector(text, vector, dim) for text, vector in (texts or {}).items()}
         self._images = {_pixels_key(path): _vector(path, vector, dim) for path, vector in (images or {}).items()}
         self._zero, self._fail = zero_on, fail_on
@@ -115,17 +120,21 @@ class FakeEncoder:
             raise RuntimeError(f"the fake encoder fails on texts that contain {self._fail!r}, as asked")
         coded = [text.encode("utf-8", "surrogatepass") for text in texts]
         embeddings = self._text_features(coded) @ self._text_matrix
-        for row, text in enumerate(texts):
-            given = self._texts.get(text) if self._texts else None
-            if given is not None:
-                embeddings[row] = given
-            elif self._zero is not None and self._zero in text:
-                embeddings[row] = 0.0
+        if self._texts or self._zero is not None:
+            self._override(texts, embeddings)
         n_tokens = np.asarray([len(text.split()) + 2 for text in texts], dtype=np.int32)
         return {"embedding": embeddings, "n_tokens": n_tokens, "truncated": n_tokens > self._length}
 
     def close(self) -> None:
         """Nothing to release: the encoder can be used again."""
+
+    def _override(self, texts: Sequence[str], embeddings: np.ndarray) -> None:
+        for row, text in enumerate(texts):
+            given = self._texts.get(text)
+            if given is not None:
+                embeddings[row] = given
+            elif self._zero is not None and self._zero in text:
+                embeddings[row] = 0.0
 
     def _text_features(self, coded: Sequence[bytes]) -> np.ndarray:
         lengths = np.asarray([len(item) for item in coded], dtype=np.int64)
@@ -133,8 +142,13 @@ class FakeEncoder:
         letters = np.frombuffer(b"".join(coded), dtype=np.uint8)
         counts = np.bincount(rows * 256 + letters, minlength=256 * len(coded)).reshape(len(coded), 256)
         sums = np.frombuffer(b"".join(_checksums(item) for item in coded), dtype=np.uint8).reshape(-1, 8)
-        shares = counts / np.maximum(lengths, 1)[:, None] * 8.0
-        return np.concatenate([shares, sums / 127.5 - 1.0], axis=1, dtype=np.float32)
+        features = np.empty((len(coded), 256 + 8), dtype=np.float32)
+        features[:, :256] = counts
+        features[:, :256] *= (8.0 / np.maximum(lengths, 1)).astype(np.float32)[:, None]
+        features[:, 256:] = sums
+        features[:, 256:] *= np.float32(1 / 127.5)
+        features[:, 256:] -= np.float32(1.0)
+        return features
 
     def _mark(self, flat: np.ndarray) -> int:
         for hook in (self._fail, self._zero):
@@ -221,7 +235,7 @@ def _checksums(data: bytes | memoryview) -> bytes:
 
 def _is_colour(flat: np.ndarray, colour: str) -> bool:
     rgb = bytes.fromhex(colour[1:])
-    return len(rgb) == 3 and all((flat[channel::3] == value).all() for channel, value in enumerate(rgb))
+    return all((flat[channel::3] == value).all() for channel, value in enumerate(rgb))
 
 
 def _pixels_key(path: str) -> bytes:
