@@ -25,7 +25,8 @@ class Watch(NoProgress):
 
 count, folder = int(sys.argv[1]), sys.argv[2]
 watch = Watch()
-config = make_config({"metrics": ("clip_score",), "model": "fake:dim=32", "out": folder + "/run", "store": folder + "/store"})
+settings = {"metrics": ("clip_score",), "model": "fake:dim=32", "out": folder + "/run", "store": folder + "/store"}
+config = make_config(settings)
 execute(config, source=TinySamples(count), progress=watch)
 print(watch.peak / 1024)
 """

@@ -51,9 +51,8 @@ def format_rows(rows: Sequence[Row]) -> str:
     lines = ["| what | ours | beside it | ratio | target | met |", "|---|---|---|---|---|---|"]
     for row in rows:
         met = "yes" if row.met else "**no**"
-        lines.append(
-            f"| {row.what} | {row.ours:.3f} {row.unit} | {row.other:.3f} {row.unit} | {row.ratio:.3f} | {row.target} | {met} |"
-        )
+        figures = f"{row.ours:.3f} {row.unit} | {row.other:.3f} {row.unit} | {row.ratio:.3f}"
+        lines.append(f"| {row.what} | {figures} | {row.target} | {met} |")
     return "\n".join(lines)
 
 

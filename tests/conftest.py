@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,13 @@ ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh BEHOLDER_CACHE for each test; places that a user's environment may name are forgotten."""
     cache = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("BEHOLDER_CACHE", str(cache))
     for name in ("WORLDFOUNDRY_T2V_METRICS_CACHE_DIR", "WORLDFOUNDRY_HFD_ROOT"):
         monkeypatch.delenv(name, raising=False)
-    yield cache
+    return cache
 
 
 def _allowed_reasons() -> list[str]:

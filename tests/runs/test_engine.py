@@ -262,6 +262,26 @@ def test_grouping_at_reading_time(tmp_path: Path) -> None:
         result.summarise(by=["methd"])
 
 
+def test_an_unknown_column_to_group_by_stops_the_run_before_any_compute(tmp_path: Path) -> None:
+    encoder = counting()
+    data = write_set(tmp_path, 12)
+    with pytest.raises(UnknownNameError, match=r"methd.*Did you mean method"):
+        run(str(data), tmp_path, by="methd")
+    assert encoder.prepared == 0
+    assert not (tmp_path / "out").exists()
+    by_alias = run(str(data), tmp_path, by="model")
+    assert {"method": "a"} in [dict(row.group) for row in by_alias.summary]
+    rows = [{"output": str(tmp_path / "img" / "1.png"), "prompt": "a"}]
+    once = run(iter(rows), tmp_path, by="nothing", out="once")
+    assert any("no row has the column nothing" in text for text in once.notices)
+
+
+def test_the_unit_follows_the_scale(tmp_path: Path) -> None:
+    counting()
+    result = run(str(write_set(tmp_path, 3)), tmp_path, metrics=["clip_score(variant=x100)", "clip_i"])
+    assert [item["info"]["unit"] for item in result.header["metrics"]] == ["100 × cosine", "cosine"]
+
+
 def test_the_header_tells_what_the_numbers_depend_on(tmp_path: Path) -> None:
     counting()
     result = run(str(write_set(tmp_path, 6)), tmp_path, metrics=["clip_score(variant=x100)", "clip_i"])

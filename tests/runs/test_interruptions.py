@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.runs.helpers import counting, write_set
 
 import beholder
 from beholder._errors import RunConflictError, StoreError
 from beholder.runs import store as store_module
-from tests.runs.helpers import counting, write_set
 
 # A run in a process of its own, slow enough to be killed in the middle: small chunks, small batches, quick flushes.
 SCRIPT = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from beholder.runs.config import make_config
+from beholder.runs.plan import make_plan
 from beholder.runs.progress import NoProgress, Progress
 from beholder.runs.results import Run
 from beholder.runs.session import execute
@@ -31,6 +32,7 @@ def run_demo(out: str, *, seed: int = 0, model: str = "demo:emoji", progress: Pr
         The finished run.
     """
     progress = progress or NoProgress()
+    make_plan(make_config({"metrics": METRICS, "model": model}))  # a model that is not there is told of at once
     folder = Path(out)
     items = demo_set(seed)
     progress.stage("drawing scenes", len(items))

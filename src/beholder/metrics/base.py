@@ -158,6 +158,11 @@ class SampleMetric(ABC):
         return hash(self.identity)
 
     @property
+    def unit(self) -> str:
+        """The unit of the values: the card's, unless an option changes the scale."""
+        return self.info.unit
+
+    @property
     @abstractmethod
     def slots(self) -> tuple[Slot, ...]:
         """Which features the metric needs, with the models that make them."""

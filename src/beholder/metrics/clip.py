@@ -34,6 +34,13 @@ _RANGES: Mapping[str, Range] = {
     "torchmetrics": (-100.0, 100.0),
 }
 _SCALES = {"raw": 1.0, "x100": 100.0, "hessel": HESSEL_WEIGHT, "ref_hessel": HESSEL_WEIGHT, "torchmetrics": 100.0}
+_UNITS = {
+    "raw": "cosine",
+    "x100": "100 × cosine",
+    "hessel": "2.5 × cosine, at least 0",
+    "ref_hessel": "harmonic mean of 2.5 × cosine and cosine, at least 0",
+    "torchmetrics": "100 × cosine",
+}
 _CLAMPS = {"hessel": "sample_min0", "ref_hessel": "sample_min0", "torchmetrics": "aggregate_min0"}
 
 
@@ -101,6 +108,10 @@ class ClipScore(TextImageMetric):
     def variant(self) -> str:
         """The named variant."""
         return str(self.options["variant"])
+
+    @property
+    def unit(self) -> str:
+        return _UNITS[self.variant]
 
     @property
     def prefix(self) -> str:

@@ -74,6 +74,10 @@ class PickScore(TextImageMetric):
         return False
 
     @property
+    def unit(self) -> str:
+        return "probability" if self._gives_probability else self.info.unit
+
+    @property
     def value_range(self) -> Range:
         return (0.0, 1.0) if self._gives_probability else self.info.range
 

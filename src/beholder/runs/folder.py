@@ -75,7 +75,7 @@ def _metric_record(planned: PlannedMetric) -> dict[str, Any]:
         "label": planned.label,
         "options": dict(metric.options),
         "settings": metric.describe(),
-        "info": asdict(metric.info),
+        "info": {**asdict(metric.info), "unit": metric.unit},
         "slots": {
             item.slot.name: {"feature": item.slot.feature, "model": item.model.id, "model_key": item.model.key}
             for item in planned.slots

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from beholder._errors import UserError
-from beholder.manifest.schema import SampleSource
+from beholder._errors import UnknownNameError, UserError
+from beholder.manifest.columns import canonical_name
+from beholder.manifest.schema import COLUMNS, SampleSource
 from beholder.runs.config import RunConfig
 from beholder.runs.plan import Plan
 
@@ -33,6 +35,32 @@ def config_source(config: RunConfig) -> SampleSource:
         mapping=config.mapping or None,
         allow_extra=config.allow_extra,
     )
+
+
+def check_columns(names: Sequence[str], source: SampleSource) -> None:
+    """Makes sure that every column to group by has a value somewhere, before anything is computed.
+
+    Reading stops as soon as all were seen. A source that can be read only once is not looked into.
+
+    Raises:
+        UnknownNameError: a column that no row has.
+    """
+    if not names or not source.replayable:
+        return
+    missing, seen = set(names), set[str]()
+    for sample in source:
+        seen.update(name for name in COLUMNS if name not in seen and sample.column(name) not in (None, ()))
+        seen.update(sample.extras)
+        missing -= seen
+        if not missing:
+            return
+    known = sorted(seen - {"output", "references", "masks", "reference_masks"})
+    raise UnknownNameError("column", sorted(missing)[0], known, fix="Columns: " + ", ".join(known))
+
+
+def group_columns(names: Sequence[str]) -> tuple[str, ...]:
+    """Columns to group by under their canonical names (`model` is read as `method`)."""
+    return tuple(canonical_name(name) or name for name in names)
 
 
 def default_out(config: RunConfig, plan: Plan) -> Path:

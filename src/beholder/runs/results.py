@@ -111,8 +111,9 @@ class Run:
         """
         from beholder._identity import parse_spec
         from beholder.metrics.base import make_metric
+        from beholder.runs.inputs import group_columns
 
-        names = self._names()
+        by, names = group_columns(by), self.columns
         for column in by:
             if column not in names:
                 raise UnknownNameError("column", column, names, fix="Columns: " + ", ".join(names))
@@ -133,10 +134,16 @@ class Run:
         text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False, default=str)
         write_atomic(self.path / "summary.json", text.encode())
 
-    def _names(self) -> list[str]:
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of `scores`."""
         if self.finished:
             return list(pq.read_schema(self.path / "scores.parquet").names)
         return list(self.scores.column_names)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Some columns of `scores`, without reading the others; those that the run has not are left out."""
+        return self._columns([name for name in columns if name in self.columns])
 
     def _columns(self, names: Sequence[str] | None) -> pa.Table:
         if self.finished:

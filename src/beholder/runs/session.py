@@ -14,7 +14,7 @@ from beholder.runs.engine import CHUNK, Scorer, score_samples, stream
 from beholder.runs.finish import write_tables
 from beholder.runs.folder import RunFolder, make_header
 from beholder.runs.hash_memory import remembered_hashes
-from beholder.runs.inputs import config_source, default_out
+from beholder.runs.inputs import check_columns, config_source, default_out, group_columns
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.plan import AskedMetric, Plan, make_plan
 from beholder.runs.progress import NoProgress, Progress
@@ -68,7 +68,11 @@ class Session:
                 f"{self.store.forgotten} damaged shard(s) of the feature store were dropped and computed anew"
             )
         run = Run(self.folder.path)
-        run.save_summary(run.summarise(by=self.config.by))
+        by = [name for name in self.config.by if name in run.columns]
+        if len(by) < len(self.config.by):
+            gone = ", ".join(sorted(set(self.config.by) - set(by)))
+            self.folder.header["notices"].append(f"no row has the column {gone}: the summary is not grouped by it")
+        run.save_summary(run.summarise(by=by))
         self.folder.header["n"], self.folder.header["n_faults"] = run.n, run.n_faults
         self.folder.finish("finished")
         return Run(self.folder.path)
@@ -101,6 +105,8 @@ def execute(
     plan = make_plan(config, metrics=metrics)
     source = source if source is not None else config_source(config)
     source.check()
+    config = config.model_copy(update={"by": group_columns(config.by)})
+    check_columns(config.by, source)
     session = Session(config, plan, source_name=source.name, progress=progress)
     for text in source.notices:
         session.progress.notice(text)
@@ -129,7 +135,7 @@ class OpenRun:
         """
         sample = self._make(columns, len(self._ids) + 1)
         if sample.id in self._ids:
-            raise UserError("ids must be unique over a run", got=f"{sample.id!r} twice", fix="Give id=, or a seed")
+            raise UserError("ids must be unique over a run", got=f"{sample.id!r} twice", fix="Give each sample an id=")
         self._ids.add(sample.id)
         self._waiting.append(sample)
         if len(self._waiting) >= CHUNK:
