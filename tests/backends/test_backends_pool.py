@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class PlugEngine:
 
 
 @pytest.fixture
-def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entry points: one engine that works, one whose module is not there, one that wants a taken name."""
     target = f"{__name__}:PlugEngine"
     points = [
@@ -58,7 +58,6 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("hf", "demo", "open_clip", "fake"):
         engines.add(name, pool.ENGINES._targets[name])
     monkeypatch.setattr(pool, "ENGINES", engines)
-    yield
 
 
 def test_built_in_engines_fit_the_contract() -> None:
