@@ -314,3 +314,22 @@ def test_large_models_are_announced() -> None:
     )
     assert notices(large) == ["fake is large: 10.0 GB of weights, run in bfloat16"]
     assert notices(resolved) == []
+
+
+def test_constants_of_pickled_weights_are_read_once(tiny_copy: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    from beholder.backends import torch_io
+
+    folder = tiny_copy("clip")
+    torch.save(dict(load_file(folder / "model.safetensors")), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    first = resolve_model(str(folder)).constants
+
+    def refuse(path: Path) -> Any:
+        raise AssertionError(f"{path} was read again")
+
+    monkeypatch.setattr(torch_io, "read_state", refuse)
+    assert resolve_model(str(folder)).constants == first
+    assert first["logit_scale"] > 1

@@ -28,24 +28,16 @@ _CHINESE = "Yang et al. 2022, Chinese CLIP, arXiv 2211.01335"
 _PICKSCORE = "Kirstain et al. 2023, Pick-a-Pic, arXiv 2305.01569"
 
 _OPENAI_NOTE = "OpenAI's model card calls any deployed use out of scope."
+_COMMERCIAL = {"MIT": True, "Apache-2.0": True, "CC-BY-NC-4.0": False}
 _MIT_OPENAI = "MIT (repository openai/CLIP)"
 
-_HF: tuple[dict[str, Any], ...] = (
-    {
-        "weights": "openai/clip-vit-base-patch32", "arch": "ViT-B-32", "input_size": (224, 224), "embed_dim": 512,
-    },
-    {
-        "weights": "openai/clip-vit-base-patch16", "arch": "ViT-B-16", "input_size": (224, 224), "embed_dim": 512,
-    },
-    {
-        "weights": "openai/clip-vit-large-patch14", "arch": "ViT-L-14", "input_size": (224, 224), "embed_dim": 768,
-    },
-    {
-        "weights": "openai/clip-vit-large-patch14-336", "arch": "ViT-L-14-336", "input_size": (336, 336),
-        "embed_dim": 768,
-    },
-)  # fmt: skip
-
+# repository, architecture, input side, width, size of the weight file (rounded where the hub's listing rounds)
+_OPENAI_HF = (
+    ("openai/clip-vit-base-patch32", "ViT-B-32", 224, 512, 605_000_000),
+    ("openai/clip-vit-base-patch16", "ViT-B-16", 224, 512, 599_000_000),
+    ("openai/clip-vit-large-patch14", "ViT-L-14", 224, 768, 1_710_540_580),
+    ("openai/clip-vit-large-patch14-336", "ViT-L-14-336", 336, 768, 1_710_000_000),
+)
 _SIGLIPS = (
     ("google/siglip-base-patch16-224", "ViT-B-16-SigLIP", 224, 768),
     ("google/siglip-base-patch16-256", "ViT-B-16-SigLIP-256", 256, 768),
@@ -87,9 +79,27 @@ _PAIRS = (
     ("ViT-H-14", "laion2b_s32b_b79k", "laion/CLIP-ViT-H-14-laion2B-s32B-b79K", "MIT", _OPEN_CLIP),
     ("ViT-g-14", "laion2b_s34b_b88k", "laion/CLIP-ViT-g-14-laion2B-s34B-b88K", "MIT", _OPEN_CLIP),
     ("ViT-bigG-14", "laion2b_s39b_b160k", "laion/CLIP-ViT-bigG-14-laion2B-39B-b160k", "MIT", _OPEN_CLIP),
-    ("ViT-B-16-quickgelu", "metaclip_fullcc", "timm/vit_base_patch16_clip_224.metaclip_2pt5b", None, _METACLIP),
-    ("ViT-L-14-quickgelu", "metaclip_fullcc", "timm/vit_large_patch14_clip_224.metaclip_2pt5b", None, _METACLIP),
-    ("ViT-H-14-quickgelu", "metaclip_fullcc", "timm/vit_huge_patch14_clip_224.metaclip_2pt5b", None, _METACLIP),
+    (
+        "ViT-B-16-quickgelu",
+        "metaclip_fullcc",
+        "timm/vit_base_patch16_clip_224.metaclip_2pt5b",
+        "CC-BY-NC-4.0",
+        _METACLIP,
+    ),
+    (
+        "ViT-L-14-quickgelu",
+        "metaclip_fullcc",
+        "timm/vit_large_patch14_clip_224.metaclip_2pt5b",
+        "CC-BY-NC-4.0",
+        _METACLIP,
+    ),
+    (
+        "ViT-H-14-quickgelu",
+        "metaclip_fullcc",
+        "timm/vit_huge_patch14_clip_224.metaclip_2pt5b",
+        "CC-BY-NC-4.0",
+        _METACLIP,
+    ),
     ("ViT-B-16-quickgelu", "dfn2b", "apple/DFN2B-CLIP-ViT-B-16", None, _DFN),
     ("ViT-L-14-quickgelu", "dfn2b", "apple/DFN2B-CLIP-ViT-L-14", None, _DFN),
     ("ViT-H-14-quickgelu", "dfn5b", "apple/DFN5B-CLIP-ViT-H-14", None, _DFN),
@@ -153,20 +163,23 @@ def _alias_table() -> dict[str, str]:
 
 
 def _openai_hf() -> Iterator[ModelCard]:
-    for facts in _HF:
-        arch = facts["arch"]
+    for repo, arch, side, width, size in _OPENAI_HF:
         yield ModelCard(
-            id=f"hf:{facts['weights']}",
+            id=f"hf:{repo}",
             engine="hf",
             family="clip",
-            source=facts["weights"],
+            arch=arch,
+            weights=repo,
+            source=repo,
+            size_bytes=size,
             licence=_MIT_OPENAI,
             paper=_CLIP,
+            input_size=(side, side),
             context_length=77,
+            embed_dim=width,
             english_only=True,
             aliases=(f"openai:{arch}", f"openai:{arch}-quickgelu"),
             notes=(_OPENAI_NOTE, "QuickGELU activation."),
-            **facts,
         )
 
 
@@ -178,6 +191,7 @@ def _pickscore() -> ModelCard:
         arch="ViT-H-14",
         weights="yuvalkirstain/PickScore_v1",
         source="yuvalkirstain/PickScore_v1",
+        size_bytes=3_940_000_000,
         paper=_PICKSCORE,
         input_size=(224, 224),
         context_length=77,
@@ -221,8 +235,9 @@ def _other_hf() -> Iterator[ModelCard]:
         )  # fmt: skip
     yield ModelCard(
         id="hf:BAAI/AltCLIP", engine="hf", family="altclip", arch="ViT-L-14", weights="BAAI/AltCLIP",
-        source="BAAI/AltCLIP", paper=_ALTCLIP, input_size=(224, 224), context_length=77, embed_dim=768,
-        notes=("Texts in English and Chinese.",),
+        source="BAAI/AltCLIP", licence="CreativeML-OpenRAIL-M",
+        commercial=True, paper=_ALTCLIP, input_size=(224, 224), context_length=77, embed_dim=768,
+        notes=("Texts in English and Chinese.", "The licence restricts some uses."),
     )  # fmt: skip
     for name, arch, side, width in (
         ("chinese-clip-vit-base-patch16", "ViT-B-16", 224, 512),
@@ -241,7 +256,7 @@ def _open_clip() -> Iterator[ModelCard]:
     for arch, tag, repo, licence, paper in _PAIRS:
         yield ModelCard(
             id=f"open_clip:{arch}/{tag}", engine="open_clip", family="siglip" if "SigLIP" in arch else "clip",
-            arch=arch, weights=tag, source=repo, licence=licence, commercial=True if licence else None, paper=paper,
+            arch=arch, weights=tag, source=repo, licence=licence, paper=paper, commercial=_COMMERCIAL.get(licence or ""),
             english_only="SigLIP2" not in arch, aliases=(f"{tag}:{arch}",),
         )  # fmt: skip
     for arch, repo in _OPENAI_PAIRS:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from beholder._errors import WeightsMismatchError
@@ -55,6 +56,18 @@ def combined_sha256(files: Mapping[str, Path] | Iterable[tuple[str, Path]]) -> s
     return hash_json({name: file_sha256(path) for name, path in dict(files).items()})
 
 
+def remembered_constants(key: str, read: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """Constants of a checkpoint by its hash; `read` is called when they are not remembered."""
+    with contextlib.suppress(sqlite3.Error, OSError), contextlib.closing(_connect()) as base:
+        row = base.execute("SELECT value FROM constants WHERE sha256=?", (key,)).fetchone()
+        if row is not None:
+            return {name: float(number) for name, number in json.loads(row[0]).items()}
+    value = read()
+    with contextlib.suppress(sqlite3.Error, OSError), contextlib.closing(_connect()) as base, base:
+        base.execute("INSERT OR REPLACE INTO constants VALUES (?,?)", (key, json.dumps(value)))
+    return value
+
+
 def _stamp(path: Path) -> tuple[int, int, int, int]:
     info = path.stat()
     return info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino
@@ -68,6 +81,7 @@ def _connect() -> sqlite3.Connection:
         "CREATE TABLE IF NOT EXISTS hashes (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER,"
         " ctime_ns INTEGER, inode TEXT, sha256 TEXT NOT NULL)"
     )
+    base.execute("CREATE TABLE IF NOT EXISTS constants (sha256 TEXT PRIMARY KEY, value TEXT NOT NULL)")
     return base
 
 

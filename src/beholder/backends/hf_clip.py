@@ -89,7 +89,9 @@ def wanted_files(parsed: ModelName, card: ModelCard | None) -> tuple[hub.Wanted,
     split = parsed.weights == PICKSCORE
     chooser = choose_hf_weights if split else choose_hf
     wanted = hub.Wanted(parsed.asked, parsed.weights, parsed.revision, chooser, card)
-    processor = hub.Wanted(parsed.asked, PICKSCORE_PROCESSOR, None, choose_processor, None) if split else None
+    processor = (
+        hub.Wanted(parsed.asked, PICKSCORE_PROCESSOR, None, choose_processor, what=hub.PROCESSOR) if split else None
+    )
     return wanted, processor
 
 
@@ -160,7 +162,7 @@ def _describe(
         card or _plain_card(parsed, config),
         revision=found.revision,
         files=found.files.all,
-        size_bytes=(card.size_bytes if card else None) or size,
+        size_bytes=size,
         input_size=pixels.input_size,
         preprocessing=preprocessing,
         context_length=length,

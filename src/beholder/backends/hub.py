@@ -17,6 +17,9 @@ from beholder.backends.hashes import file_sha256
 from beholder.backends.places import Candidate, Place, candidates, places
 from beholder.records import ModelCard
 
+PROCESSOR = "tokenizer and preprocessing files"
+"""`Wanted.what` for files beside the weights."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -30,6 +33,7 @@ class Wanted:
         revision: branch, tag or commit; None for the main branch.
         choose: which of a repository's files make up the set.
         card: the model's card, or None.
+        what: what the files are, in messages.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Wanted:
     revision: str | None
     choose: Chooser
     card: ModelCard | None = None
+    what: str = "weights"
 
 
 @dataclass(frozen=True)
@@ -244,13 +249,14 @@ def missing_error(wanted: Wanted, looks: list[Look], *, why: str, fix: str | Non
     facts.append(f"download {format_size(card.size_bytes)}" if card and card.size_bytes else "size not known")
     facts.append(f"licence {card.licence}" if card and card.licence else "licence not checked")
     seen = "\n".join(f"  {item.path} ({item.place}): {item.reason}" for item in looks)
+    only = " --exclude '*.bin' '*.safetensors'" if wanted.what == PROCESSOR else ""
     text = (
-        f"On a machine with a network: beholder models pull {wanted.name}   or: hf download {wanted.repo}\n"
+        f"On a machine with a network: beholder models pull {wanted.name}   or: hf download {wanted.repo}{only}\n"
         "  then copy the folder to one of the places above, or name it: --model /path/to/folder\n"
         "To try things out without these weights: --model demo:emoji"
     )
     return WeightsMissingError(
-        f"the weights of {wanted.name} must be on this machine ({', '.join(facts)})",
+        f"the {wanted.what} of {wanted.name} must be on this machine ({', '.join(facts)})",
         got=f"none: {why}. Looked in:\n{seen}\n",
         fix=f"{fix}.\n{text}" if fix else text,
     )

@@ -69,7 +69,7 @@ def wanted_files(parsed: ModelName, recipe: Recipe, card: ModelCard | None) -> t
     """The weights' files, and the tokenizer's where it is a repository of its own."""
     weights = hub.Wanted(parsed.asked, recipe.repo or "", parsed.revision, recipe.chooser, card)
     name = recipe.config["text_cfg"].get("hf_tokenizer_name")
-    tokenizer = hub.Wanted(parsed.asked, name, None, choose_tokenizer, None) if name else None
+    tokenizer = hub.Wanted(parsed.asked, name, None, choose_tokenizer, what=hub.PROCESSOR) if name else None
     return weights, tokenizer
 
 
@@ -130,7 +130,7 @@ def _describe(
         base,
         revision=found.revision,
         files=found.files.all,
-        size_bytes=base.size_bytes or size,
+        size_bytes=size,
         input_size=pixels.input_size,
         preprocessing=preprocessing,
         context_length=preprocessing["text"]["context_length"],

@@ -15,6 +15,7 @@ from typing import Any
 from beholder._errors import ModelError, WeightsMismatchError
 from beholder.backends.base import ResolvedModel
 from beholder.backends.files import file_fault, read_scalar
+from beholder.backends.hashes import combined_sha256, remembered_constants
 
 MAY_BE_EXTRA = (re.compile(r"(^|\.)position_ids$"), re.compile(r"(^|\.)embeddings\.token_type_ids$"))
 """Buffers that older versions of transformers stored and newer ones compute."""
@@ -23,17 +24,22 @@ _SHOWN = 12
 
 
 def read_constants(weights: Sequence[Path]) -> dict[str, float]:
-    """Constants of a checkpoint: `logit_scale` (exp of the stored parameter), and `logit_bias` where there is one."""
+    """Constants of a checkpoint: `logit_scale` (exp of the stored parameter), and `logit_bias` where there is one.
+
+    Read from safetensors headers without torch. Pickled weights need torch, so theirs are remembered by hash.
+    """
+    files = [path for path in weights if path.suffix != ".json"]
+    if all(path.suffix == ".safetensors" for path in files):
+        return _constants(files)
+    return remembered_constants(combined_sha256((path.name, path) for path in files), lambda: _constants(files))
+
+
+def _constants(files: Sequence[Path]) -> dict[str, float]:
     stored: dict[str, float] = {}
-    for path in weights:
-        if path.suffix != ".json":
-            stored |= _read_scalars(path, ("logit_scale", "logit_bias"))
-    result = {}
-    if "logit_scale" in stored:
-        result["logit_scale"] = math.exp(stored["logit_scale"])
-    if "logit_bias" in stored:
-        result["logit_bias"] = stored["logit_bias"]
-    return result
+    for path in files:
+        stored |= _read_scalars(path, ("logit_scale", "logit_bias"))
+    result = {"logit_scale": math.exp(stored.pop("logit_scale"))} if "logit_scale" in stored else {}
+    return result | stored
 
 
 def _read_scalars(path: Path, keys: Sequence[str]) -> dict[str, float]:
