@@ -256,8 +256,8 @@ def _open_clip() -> Iterator[ModelCard]:
     for arch, tag, repo, licence, paper in _PAIRS:
         yield ModelCard(
             id=f"open_clip:{arch}/{tag}", engine="open_clip", family="siglip" if "SigLIP" in arch else "clip",
-            arch=arch, weights=tag, source=repo, licence=licence, paper=paper, commercial=_COMMERCIAL.get(licence or ""),
-            english_only="SigLIP2" not in arch, aliases=(f"{tag}:{arch}",),
+            arch=arch, weights=tag, source=repo, licence=licence, paper=paper,
+            commercial=_COMMERCIAL.get(licence or ""), english_only="SigLIP2" not in arch, aliases=(f"{tag}:{arch}",),
         )  # fmt: skip
     for arch, repo in _OPENAI_PAIRS:
         yield ModelCard(
