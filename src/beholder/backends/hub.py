@@ -251,13 +251,14 @@ def missing_error(wanted: Wanted, looks: list[Look], *, why: str, fix: str | Non
     seen = "\n".join(f"  {item.path} ({item.place}): {item.reason}" for item in looks)
     only = " --exclude '*.bin' '*.safetensors'" if wanted.what == PROCESSOR else ""
     text = (
+        f"Looked in:\n{seen}\n"
         f"On a machine with a network: beholder models pull {wanted.name}   or: hf download {wanted.repo}{only}\n"
         "  then copy the folder to one of the places above, or name it: --model /path/to/folder\n"
         "To try things out without these weights: --model demo:emoji"
     )
     return WeightsMissingError(
         f"the {wanted.what} of {wanted.name} must be on this machine ({', '.join(facts)})",
-        got=f"none: {why}. Looked in:\n{seen}\n",
+        got=f"none: {why}",
         fix=f"{fix}.\n{text}" if fix else text,
     )
 
