@@ -53,6 +53,11 @@ def where(name: str, *, options: LoadOptions | None = None) -> list[Look]:
     return [item for part in wanted for item in hub.look(part, options or LoadOptions())]
 
 
+def has_files(name: str) -> bool:
+    """True for a model whose weights are files, False for one that is made in memory."""
+    return hasattr(ENGINES.get(parse_name_here(name).engine), "wanted")
+
+
 def pull(name: str, *, options: LoadOptions | None = None) -> list[Found]:
     """Fetches what is missing of a model; files that are here already are left alone.
 

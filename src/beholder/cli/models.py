@@ -74,13 +74,23 @@ def pull(name: Name, cache_dir: options.CacheDir = None, as_json: options.AsJson
 def verify(name: Name, cache_dir: options.CacheDir = None, as_json: options.AsJson = False) -> None:
     """Check that a model's weights are whole.
 
-    Hashes its files and loads it completely on the CPU. Exit code 1 when something does not fit.
+    Reads every file again, compares its hash where one is known, and loads the model completely on the CPU. Exit
+    code 1 when something does not fit.
 
     Example: beholder models verify openai:ViT-L-14
     """
     from beholder._errors import WeightsMismatchError
+    from beholder.backends.base import LoadOptions
+    from beholder.backends.manage import has_files
+    from beholder.backends.manage import verify as check_files
     from beholder.backends.pool import load_model
 
+    if has_files(name):
+        faults = [check for check in check_files(name, options=LoadOptions(cache_dir, True)) if not check.ok]
+        for check in faults:
+            say(f"Error: {check.path}: {check.fault}")
+        if faults:
+            raise typer.Exit(GATE_NOT_MET)
     try:
         resolved = _resolve(name, cache_dir, offline=True)
         load_model(resolved, device="cpu").close()
