@@ -262,6 +262,28 @@ def test_grouping_at_reading_time(tmp_path: Path) -> None:
         result.summarise(by=["methd"])
 
 
+def test_a_smaller_limit_counts_even_where_the_feature_is_stored(tmp_path: Path) -> None:
+    counting()
+    data = write_set(tmp_path, 4)
+    assert run(str(data), tmp_path, metrics="clip_score").n_faults == 0
+    small = run(str(data), tmp_path, metrics="clip_score", max_pixels=100, out="small")
+    assert {row["clip_score_status"] for row in small.scores.to_pylist()} == {"too_large"}
+
+
+def test_another_script_is_told_of_on_every_run(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    encoder = counting()
+    encoder.model = replace(encoder.model, card=replace(encoder.model.card, english_only=True))
+    data = write_set(tmp_path, 4, r1={"prompt": "一只猫"}, r2={"prompt": "🐱🐱"}, r3={"prompt": "café"})
+    for _ in range(2):
+        result = run(str(data), tmp_path, metrics="clip_score")
+        assert [text for text in result.notices if "English" in text] == [
+            "counting was trained on English only; 1 text in another script got a score that means little"
+        ]
+    assert result.n_faults == 0
+
+
 def test_an_unknown_column_to_group_by_stops_the_run_before_any_compute(tmp_path: Path) -> None:
     encoder = counting()
     data = write_set(tmp_path, 12)

@@ -26,7 +26,7 @@ from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch,
 from beholder.runs.config import RunConfig
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.make import Failures, default_workers, make_images, make_texts
-from beholder.runs.notices import Notices
+from beholder.runs.notices import foreign_texts
 from beholder.runs.plan import Plan, PlannedMetric
 from beholder.runs.progress import Progress
 from beholder.runs.rows import sample_columns, typed_array
@@ -51,7 +51,6 @@ class Scorer:
 
     def __init__(self, plan: Plan, config: RunConfig, store: FeatureStore, *, pad: bool = True) -> None:
         self.plan, self.config, self.store = plan, config, store
-        self.notices = Notices()
         self._pad = pad
         self._pool = ThreadPoolExecutor(config.workers or default_workers(), thread_name_prefix="beholder-decode")
         self._spaces = plan.spaces()
@@ -100,6 +99,11 @@ class Scorer:
             header["retry"] = header["retry"] or bool((codes == _CODES[Status.FAILED]).any())
             _add_sample_columns(work.planned, chunk.samples, out)
         header["leaks"] = leaks(chunk)
+        header["foreign"] = {
+            model.id: foreign_texts(model, chunk.wanted[name].values())
+            for name, (space, model) in self._spaces.items()
+            if space.feature.startswith("text")
+        }
         return header, pa.record_batch(out)
 
     def _score_metric(self, work: MetricWork, spaces: Mapping[str, SpaceFeatures]) -> tuple[list[int], ScoreColumns]:
@@ -126,7 +130,6 @@ class Scorer:
         size = size if self._pad else min(size, len(missing))
         began = time.perf_counter()
         if texts:
-            self.notices.texts(model, missing.values())
             lost = make_texts(encoder, cast("Any", missing), pool=self._pool, batch_size=size, done=done)
         else:
             images = cast("Any", missing)

@@ -169,4 +169,5 @@ def _space(slot: Slot, model: ResolvedModel, config: RunConfig) -> Space:
     if slot.feature.startswith("image"):
         params["background"] = list(config.background)
         params["first_frame"] = config.first_frame
+        params["max_pixels"] = config.max_pixels
     return Space(model.key, slot.feature, params, {"model": model.id, "dtype": model.dtype})

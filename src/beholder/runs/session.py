@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from beholder._errors import UserError
+from beholder.backends.pool import notices as model_notices
 from beholder.manifest.schema import Sample, SampleSource
 from beholder.runs.config import RunConfig
 from beholder.runs.engine import CHUNK, Scorer, score_samples, stream
@@ -16,6 +17,7 @@ from beholder.runs.folder import RunFolder, make_header
 from beholder.runs.hash_memory import remembered_hashes
 from beholder.runs.inputs import check_columns, config_source, default_out, group_columns
 from beholder.runs.journal import Frame, Journal
+from beholder.runs.notices import notice_lines
 from beholder.runs.plan import AskedMetric, Plan, make_plan
 from beholder.runs.progress import NoProgress, Progress
 from beholder.runs.results import Run
@@ -62,7 +64,7 @@ class Session:
         self.scorer.release()
         self.progress.stage("writing tables", None)
         write_tables(self.folder.path, self.journal, frames, self.plan.metrics)
-        self.folder.header["notices"] = self.scorer.notices.lines([frame.header for frame in frames])
+        self.folder.header["notices"] = notice_lines(frame.header for frame in frames)
         if self.store.forgotten:
             self.folder.header["notices"].append(
                 f"{self.store.forgotten} damaged shard(s) of the feature store were dropped and computed anew"
@@ -108,7 +110,7 @@ def execute(
     config = config.model_copy(update={"by": group_columns(config.by)})
     check_columns(config.by, source)
     session = Session(config, plan, source_name=source.name, progress=progress)
-    for text in source.notices:
+    for text in (*source.notices, *(text for model in plan.models.values() for text in model_notices(model))):
         session.progress.notice(text)
     return session.run(source)
 
