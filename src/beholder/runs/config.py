@@ -83,7 +83,7 @@ PRESETS: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "customconcept101": (
         {
             "metrics": (
-                'clip_score(model=openai:ViT-B-32, prefix="", variant=hessel)',
+                'clip_score(prefix="", variant=hessel)',
                 "clip_i(model=openai:ViT-B-32)",
             )
         },
