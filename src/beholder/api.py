@@ -275,8 +275,8 @@ def _score_samples(
     *,
     pairs: bool,
 ) -> ScoreTable:
-    from beholder.runs.engine import chunks, score_names
-    from beholder.runs.plan import make_plan
+    from beholder.runs.engine import chunks
+    from beholder.runs.plan import make_plan, score_names
     from beholder.runs.quick import score_in_memory
 
     plan = make_plan(config, metrics=[asked])

@@ -27,7 +27,7 @@ from beholder.runs.config import RunConfig
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.make import Failures, default_workers, make_images, make_texts
 from beholder.runs.notices import foreign_texts
-from beholder.runs.plan import Plan, PlannedMetric
+from beholder.runs.plan import Plan, PlannedMetric, group_name, score_names
 from beholder.runs.progress import Progress
 from beholder.runs.rows import sample_columns, typed_array
 from beholder.runs.store import FeatureStore
@@ -58,7 +58,9 @@ class Scorer:
         self._loaded: dict[str, ImageTextEncoder] = {}
         self._failures: dict[str, Failures] = {name: {} for name in self._spaces}
         self._constants: dict[str, Mapping[str, float]] = {}
-        self._reserved = [name for planned in plan.metrics for name in score_names(planned.label)]
+        self._reserved = [
+            name for planned in plan.metrics for name in (*score_names(planned.label), group_name(planned.label))
+        ]
 
     # one chunk
 
@@ -197,16 +199,6 @@ def _join(
 
 _STATUSES = [status.value for status in Status]
 _CODES = {status: code for code, status in enumerate(Status)}
-
-
-def score_names(label: str) -> tuple[str, str, str, str, str]:
-    """The columns of a metric: value, status, reason, evidence, and the number of pairs behind a value."""
-    return label, f"{label}_status", f"{label}_reason", f"{label}_evidence", f"{label}_pairs"
-
-
-def group_name(label: str) -> str:
-    """The column that holds a metric's group keys in the journal."""
-    return f"{label}_group"
 
 
 def _add_sample_columns(planned: PlannedMetric, samples: Sequence[Sample], out: dict[str, pa.Array]) -> None:

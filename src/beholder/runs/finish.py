@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from beholder.runs.engine import group_name, score_names
 from beholder.runs.journal import Frame, Journal
-from beholder.runs.plan import PlannedMetric
+from beholder.runs.plan import PlannedMetric, group_name, score_names
 from beholder.runs.rows import conform, unify
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from beholder._errors import UnknownNameError, UserError
+from beholder._errors import OptionError, UnknownNameError, UserError
 from beholder.manifest.columns import canonical_name
 from beholder.manifest.schema import COLUMNS, SampleSource
 from beholder.runs.config import RunConfig
@@ -56,6 +56,17 @@ def check_columns(names: Sequence[str], source: SampleSource) -> None:
             return
     known = sorted(seen - {"output", "references", "masks", "reference_masks"})
     raise UnknownNameError("column", sorted(missing)[0], known, fix="Columns: " + ", ".join(known))
+
+
+def check_not_scores(names: Sequence[str], labels: Sequence[str]) -> None:
+    """Refuses to group by a metric's values: every value would be a group of its own."""
+    for name in names:
+        if name in labels:
+            raise OptionError(
+                "a column to group by must not hold a metric's values",
+                got=repr(name),
+                fix="An input column of such a name can be grouped by under another label of the metric (as=LABEL)",
+            )
 
 
 def group_columns(names: Sequence[str]) -> tuple[str, ...]:

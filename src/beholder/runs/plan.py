@@ -10,6 +10,7 @@ from beholder._errors import OptionError
 from beholder._hashing import hash_json
 from beholder._identity import MetricSpec, format_value, parse_spec
 from beholder.backends.base import LoadOptions, ResolvedModel
+from beholder.manifest.columns import canonical_name
 from beholder.metrics.base import SampleMetric, Slot, make_metric
 from beholder.runs.config import RunConfig
 from beholder.runs.store import Space
@@ -112,7 +113,31 @@ def make_labels(metrics: Sequence[tuple[SampleMetric, str | None]]) -> list[str]
     if len(set(labels)) != len(labels):
         twice = sorted({label for label in labels if labels.count(label) > 1})
         raise OptionError("labels must differ", got=", ".join(twice), fix="Give each its own with as=LABEL")
+    for label in labels:
+        _check_label(label, labels)
     return labels
+
+
+def _check_label(label: str, labels: Sequence[str]) -> None:
+    """A label names columns of the tables, so it must not name one that stands there already."""
+    fix = "Give the metric another label with as=LABEL"
+    if not label.isprintable() or not label.strip():
+        raise OptionError("a label must be one line of printable text", got=repr(label), fix=fix)
+    if canonical_name(label) == label:
+        raise OptionError("a label must not be the name of an input column", got=repr(label), fix=fix)
+    other = next((one for one in labels if one != label and label in (*score_names(one), group_name(one))), None)
+    if other is not None:
+        raise OptionError(f"the label {label!r} must not name another column of {other!r}", got=label, fix=fix)
+
+
+def score_names(label: str) -> tuple[str, str, str, str, str]:
+    """The columns of a metric: value, status, reason, evidence, and the number of pairs behind a value."""
+    return label, f"{label}_status", f"{label}_reason", f"{label}_evidence", f"{label}_pairs"
+
+
+def group_name(label: str) -> str:
+    """The column that holds a metric's group keys in the journal."""
+    return f"{label}_group"
 
 
 def _short_label(metric: SampleMetric, all_metrics: Sequence[SampleMetric]) -> str:

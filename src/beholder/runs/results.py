@@ -103,17 +103,19 @@ class Run:
         stored = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
         return [Summary(**row) for row in stored["rows"]]
 
-    def summarise(self, by: Sequence[str] = ()) -> list[Summary]:
-        """Aggregates over all samples and by the combination of some columns; never a new run.
+    def summarise(self, by: str | Sequence[str] = ()) -> list[Summary]:
+        """Aggregates over all samples and by a column, or the combination of some; never a new run.
 
         Raises:
+            OptionError: a column that holds a metric's values.
             UnknownNameError: the run has no such column.
         """
         from beholder._identity import parse_spec
         from beholder.metrics.base import make_metric
-        from beholder.runs.inputs import group_columns
+        from beholder.runs.inputs import check_not_scores, group_columns
 
-        by, names = group_columns(by), self.columns
+        by, names = group_columns((by,) if isinstance(by, str) else by), self.columns
+        check_not_scores(by, self.labels)
         for column in by:
             if column not in names:
                 raise UnknownNameError("column", column, names, fix="Columns: " + ", ".join(names))
@@ -245,5 +247,8 @@ def _codes(table: pa.Table, names: Sequence[str]) -> np.ndarray | None:
 
 
 def _labels(table: pa.Table, name: str) -> tuple[np.ndarray, list[Any]]:
-    encoded = pc.dictionary_encode(table.column(name).combine_chunks())
+    column = table.column(name)
+    if pa.types.is_list(column.type):
+        column = pc.binary_join(column, "|")
+    encoded = pc.dictionary_encode(column.combine_chunks())
     return np.asarray(encoded.indices.fill_null(-1), dtype=np.int64), encoded.dictionary.to_pylist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -41,8 +42,19 @@ def sample_columns(samples: Sequence[Sample], reserved: Iterable[str] = ()) -> d
     taken = {"id", "output", "references", "seg_prompt", *SCALAR_COLUMNS, *reserved}
     for name in _extra_names(samples):
         values = [sample.extras.get(name) for sample in samples]
-        columns[f"extra_{name}" if name in taken else name] = typed_array(values)
+        columns[_kept_name(name, taken)] = typed_array(values)
     return columns
+
+
+def _kept_name(name: str, taken: set[str]) -> str:
+    """The name that an extra column is kept under: one more `extra_` when without some of them it is a taken name.
+
+    It depends on the name alone, so that all chunks agree, and no two columns get one name.
+    """
+    rest = name
+    while rest not in taken and rest.startswith("extra_"):
+        rest = rest.removeprefix("extra_")
+    return f"extra_{name}" if rest in taken else name
 
 
 def _extra_names(samples: Sequence[Sample]) -> list[str]:
@@ -51,6 +63,9 @@ def _extra_names(samples: Sequence[Sample]) -> list[str]:
         if sample.extras:
             names.update(dict.fromkeys(sample.extras))
     return [name for name in names if any(sample.extras.get(name) is not None for sample in samples)]
+
+
+_LARGEST = sys.float_info.max
 
 
 def typed_array(values: Sequence[Any]) -> pa.Array:
@@ -62,7 +77,7 @@ def typed_array(values: Sequence[Any]) -> pa.Array:
         return pa.array(values, pa.bool_())
     if kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
         return pa.array(values, pa.int64())
-    if kinds <= {int, float}:
+    if kinds <= {int, float} and all(type(value) is not int or abs(value) <= _LARGEST for value in values):
         return pa.array([None if value is None or value != value else float(value) for value in values], pa.float64())
     return pa.array([_as_text(value) for value in values], pa.string())
 
@@ -99,5 +114,6 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
             arrays.append(pa.nulls(table.num_rows, item.type))
             continue
         column = table.column(item.name)
-        arrays.append(column if column.type == item.type else column.cast(item.type))
+        # Whole numbers that share a column with fractions are kept as floats, whatever their size.
+        arrays.append(column if column.type == item.type else column.cast(item.type, safe=False))
     return pa.table(arrays, schema=schema)

@@ -15,7 +15,7 @@ from beholder.runs.engine import CHUNK, Scorer, score_samples, stream
 from beholder.runs.finish import write_tables
 from beholder.runs.folder import RunFolder, make_header
 from beholder.runs.hash_memory import remembered_hashes
-from beholder.runs.inputs import check_columns, config_source, default_out, group_columns
+from beholder.runs.inputs import check_columns, check_not_scores, config_source, default_out, group_columns
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.notices import notice_lines
 from beholder.runs.plan import AskedMetric, Plan, make_plan
@@ -108,6 +108,7 @@ def execute(
     source = source if source is not None else config_source(config)
     source.check()
     config = config.model_copy(update={"by": group_columns(config.by)})
+    check_not_scores(config.by, [planned.label for planned in plan.metrics])
     check_columns(config.by, source)
     session = Session(config, plan, source_name=source.name, progress=progress)
     for text in (*source.notices, *(text for model in plan.models.values() for text in model_notices(model))):
