@@ -208,6 +208,7 @@ class HFClipEncoder:
     def __init__(self, model: ResolvedModel, *, device: str) -> None:
         self.model = model
         self._device = choose_device(device, dtype=model.dtype)
+        self.device = str(self._device)
         on_cpu = self._device.type == "cpu"
         self.image_batch, self.text_batch = (32, 64) if on_cpu else (128, 256)
         self._family = FAMILIES[str(model.details["model_type"])]

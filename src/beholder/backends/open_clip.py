@@ -156,6 +156,7 @@ class OpenClipEncoder:
     def __init__(self, model: ResolvedModel, *, device: str) -> None:
         self.model = model
         self._device = choose_device(device, dtype=model.dtype)
+        self.device = str(self._device)
         self.image_batch, self.text_batch = (32, 64) if self._device.type == "cpu" else (128, 256)
         self._pixels = Preprocessing.from_json(model.preprocessing)
         self._tokenize = _make_tokenizer(model)

@@ -47,6 +47,9 @@ class Scorer:
         config: the run's settings.
         store: where features are.
         pad: False makes a batch no larger than what there is to encode, for quick looks at a few files.
+
+    `used` tells, by model key, on which device and in which batches the models ran; a model whose features were all
+    stored is not in it.
     """
 
     def __init__(self, plan: Plan, config: RunConfig, store: FeatureStore, *, pad: bool = True) -> None:
@@ -58,6 +61,7 @@ class Scorer:
         self._loaded: dict[str, ImageTextEncoder] = {}
         self._failures: dict[str, Failures] = {name: {} for name in self._spaces}
         self._constants: dict[str, Mapping[str, float]] = {}
+        self.used: dict[str, dict[str, Any]] = {}
         self._reserved = [
             name for planned in plan.metrics for name in (*score_names(planned.label), group_name(planned.label))
         ]
@@ -171,7 +175,12 @@ class Scorer:
         if model.key not in self._loaded:
             from beholder.backends.pool import load_model
 
-            self._loaded[model.key] = load_model(model, device=self.config.device)
+            encoder = self._loaded[model.key] = load_model(model, device=self.config.device)
+            self.used[model.key] = {
+                "device": getattr(encoder, "device", None),
+                "image_batch": self.config.batch_size or encoder.image_batch,
+                "text_batch": encoder.text_batch,
+            }
         return self._loaded[model.key]
 
     def release(self) -> None:
