@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
 from beholder._errors import OptionError, UserError
 from beholder._identity import MetricSpec
+from beholder.manifest.cells import CellError, unicode_text
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import SampleMetric
 from beholder.records import MetricInfo, ModelCard, Score, Status
@@ -88,27 +90,28 @@ def evaluate(
     Raises:
         UserError: wrong settings, faults of the input's form, missing weights: before anything is computed.
     """
+    chosen, data = _many(metrics), _path(data)
+    if data is not None and (prompts is not None or outputs is not None):
+        raise OptionError("the input must be named once", got="data, and prompts with outputs")
     config = make_config(
         {
             "data": data if isinstance(data, str) else None,
-            "prompts": prompts, "outputs": outputs, "mapping": dict(mapping or {}), "allow_extra": allow_extra,
-            "metrics": tuple(_asked(item) for item in _many(metrics)), "model": model, "dtype": dtype,
+            "prompts": _path(prompts), "outputs": _path(outputs), "mapping": mapping or {}, "allow_extra": allow_extra,
+            "metrics": tuple(_asked(item) for item in chosen), "model": model, "dtype": dtype,
             "background": background, "max_pixels": max_pixels, "first_frame": first_frame,
             "truncation": truncation, "seed": seed, "resamples": resamples, "level": level,
-            "out": None if out is None else str(out), "by": (by,) if isinstance(by, str) else tuple(by),
+            "out": _path(out), "by": () if by is None else by,
             "max_failed": max_failed, "device": device, "batch_size": batch_size, "workers": workers,
-            "store": None if store is None else str(store),
-            "cache_dir": None if cache_dir is None else str(cache_dir),
-            "offline": offline, "overwrite": overwrite,
+            "store": _path(store), "cache_dir": _path(cache_dir), "offline": offline, "overwrite": overwrite,
         },
-        source="the arguments",
+        source="the call",
     )  # fmt: skip
     source = None
     if data is not None and not isinstance(data, str):
         from beholder.manifest import open_source
 
-        source = open_source(data, mapping=dict(mapping or {}) or None, allow_extra=allow_extra)
-    return execute(config, metrics=_many(metrics), source=source, progress=progress)
+        source = open_source(data, mapping=config.mapping or None, allow_extra=allow_extra)
+    return execute(config, metrics=chosen, source=source, progress=progress)
 
 
 run = evaluate
@@ -142,15 +145,16 @@ def open_run(
     from beholder.manifest.rows import make_sample
     from beholder.runs.plan import make_plan
 
+    chosen = _many(metrics)
     config = make_config(
         {
-            "metrics": tuple(_asked(item) for item in _many(metrics)), "model": model, "dtype": dtype,
-            "device": device, "by": (by,) if isinstance(by, str) else tuple(by), "max_failed": max_failed,
-            "out": str(out), "store": None if store is None else str(store), "overwrite": overwrite,
+            "metrics": tuple(_asked(item) for item in chosen), "model": model, "dtype": dtype, "device": device,
+            "by": () if by is None else by, "max_failed": max_failed, "out": _path(out), "store": _path(store),
+            "overwrite": overwrite,
         },
-        source="the arguments",
+        source="the call",
     )  # fmt: skip
-    plan = make_plan(config, metrics=_many(metrics))
+    plan = make_plan(config, metrics=chosen)
     return OpenRun(Session(config, plan, source_name="open_run"), make_sample)
 
 
@@ -243,26 +247,25 @@ def score(
     config = make_config(
         {
             "metrics": (_asked(metric),), "model": model, "dtype": dtype, "device": device, "background": background,
-            "max_pixels": max_pixels, "first_frame": first_frame, "offline": offline,
-            "cache_dir": None if cache_dir is None else str(cache_dir),
+            "max_pixels": max_pixels, "first_frame": first_frame, "offline": offline, "cache_dir": _path(cache_dir),
         },
-        source="the arguments",
+        source="the call",
     )  # fmt: skip
     from beholder.media.sources import as_medium
 
     media = [as_medium(item, value_range=value_range) for item in _media(images)]
-    captions: list[str | None] = [None] if texts is None else [texts] if isinstance(texts, str) else list(texts)
+    captions = [None] if texts is None else _texts(texts, "texts")
     if pairs and len(media) != len(captions):
         raise OptionError("pairs need as many images as texts", got=f"{len(media)} images and {len(captions)} texts")
     real = tuple(as_medium(item, value_range=value_range) for item in _media(references))
-    extras = {} if reference_texts is None else {"reference_texts": list(reference_texts)}
+    extras = {} if reference_texts is None else {"reference_texts": _texts(reference_texts, "reference_texts")}
     couples = zip(media, captions) if pairs else ((medium, text) for medium in media for text in captions)
     samples = [
         Sample(str(at), medium, row=at + 1, prompt=text, references=real, extras=extras)
         for at, (medium, text) in enumerate(couples)
     ]
     if not samples:
-        raise OptionError("score needs at least one image", got="none")
+        raise OptionError(f"score needs at least one {'text' if media else 'image'}", got="none")
     return _score_samples(config, metric, samples, media, captions, pairs=pairs)
 
 
@@ -325,15 +328,54 @@ def list_models() -> list[ModelCard]:
     return list(cards())
 
 
-def _many(value: Any) -> list[Any]:
-    return [value] if isinstance(value, (str, MetricSpec, SampleMetric)) else list(value)
+def _many(metrics: Any) -> list[AskedMetric]:
+    """One metric or several as a list."""
+    if isinstance(metrics, (str, MetricSpec, SampleMetric)):
+        return [metrics]
+    if not isinstance(metrics, Iterable) or isinstance(metrics, (Mapping, type)):
+        _asked(metrics)
+    chosen = list(metrics)
+    for item in chosen:
+        _asked(item)
+    return chosen
+
+
+def _asked(item: Any) -> str:
+    """A metric as it is written."""
+    if isinstance(item, SampleMetric):
+        return item.identity
+    if isinstance(item, (str, MetricSpec)):
+        return str(item)
+    kind = f"the class {item.__name__}" if isinstance(item, type) else type(item).__name__
+    raise OptionError(
+        "a metric must be its name, a MetricSpec or a SampleMetric object", got=kind, fix='Like "clip_score"'
+    )
 
 
 def _media(value: Any) -> list[Any]:
+    """One image or several as a list. An open file is one image, though it can be iterated."""
     if value is None:
         return []
-    return list(value) if isinstance(value, (list, tuple, Iterator)) else [value]
+    several = isinstance(value, (list, tuple, Iterator)) and not hasattr(value, "read")
+    return list(value) if several else [value]
 
 
-def _asked(item: AskedMetric) -> str:
-    return item.identity if isinstance(item, SampleMetric) else str(item)
+def _texts(value: Any, name: str) -> list[str | None]:
+    """One text or several as a list; None stands for a text that is not there."""
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise OptionError(f"{name} must be a text or a list of texts", got=type(value).__name__)
+    texts: list[str | None] = [value] if isinstance(value, str) else list(value)
+    for text in texts:
+        if text is not None and not isinstance(text, str):
+            raise OptionError(f"every item of {name} must be a text", got=repr(text))
+        if text is not None:
+            try:
+                unicode_text(text)
+            except CellError as error:
+                raise OptionError(f"an item of {name} {error}") from error
+    return texts
+
+
+def _path(value: Any) -> Any:
+    """A path object as text; anything else as it is, for the settings' own check."""
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else value

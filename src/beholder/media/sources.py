@@ -25,14 +25,14 @@ __all__ = ["HashMemory", "StatKey", "as_medium", "set_hash_memory"]
 def as_medium(
     value: object, *, base: str | os.PathLike[str] | None = None, value_range: ValueRange | None = None
 ) -> Medium:
-    """The medium of a path, URL, tar member, bytes, cell, PIL image, array or tensor. Nothing is read yet.
+    """The medium of a path, URL, tar member, bytes, cell, PIL image, array or tensor. A file with a path is read later.
 
     Args:
         value: one of
             a local path;
             an fsspec URL ("s3://…", "memory://…", "file://…");
             "shards.tar::a.png" (also .tar.gz and .tgz);
-            the bytes of an encoded file;
+            the bytes of an encoded file, or an open file, which is read from where it stands;
             a cell {"bytes": …, "path": …}, where bytes win;
             a PIL image;
             a numpy array (H, W), (H, W, C) or (C, H, W) with C of 1, 3 or 4;
@@ -65,6 +65,8 @@ def as_medium(
         return array_medium(array, value_range, strict=True)
     if isinstance(value, Medium):
         return value
+    if callable(read := getattr(value, "read", None)):
+        return _from_open_file(read(), value_range)
     raise OptionError(
         "an image must be a path, a URL, bytes, a PIL image, a numpy array or a torch tensor",
         got=type(value).__name__,
@@ -114,6 +116,12 @@ def _from_cell(cell: Mapping[Any, Any], base: str | os.PathLike[str] | None, val
         'an image cell must hold "bytes" (of an encoded file) or "path"',
         got="keys " + ", ".join(repr(key) for key in cell) if cell else "an empty cell",
     )
+
+
+def _from_open_file(data: Any, value_range: ValueRange | None) -> Medium:
+    if not isinstance(data, (bytes, bytearray)):
+        raise OptionError("an open file of an image must give bytes", got=type(data).__name__, fix='Open it with "rb"')
+    return BytesMedium(bytes(data), f"bytes[{len(data)}]", value_range)
 
 
 def _checked_range(value_range: ValueRange) -> ValueRange:

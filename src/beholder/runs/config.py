@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from beholder._errors import Fault, InputError, OptionError, UnknownNameError, UserError
+from beholder.backends.devices import DTYPES
 from beholder.media.base import DecodeOptions
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+Channel = Annotated[int, Field(ge=0, le=255)]
 
 
 class RunConfig(BaseModel):
@@ -35,7 +40,7 @@ class RunConfig(BaseModel):
     metrics: tuple[str, ...] = Field((), description="metrics, as printed")
     model: str | None = Field(None, description="encoder of image-text metrics that name none")
     dtype: str = Field("auto", description="auto, float32, bfloat16 or float16")
-    background: tuple[int, int, int] = Field((255, 255, 255), description="RGB behind transparency")
+    background: tuple[Channel, Channel, Channel] = Field((255, 255, 255), description="RGB behind transparency")
     max_pixels: int = Field(180_000_000, gt=0, description="pictures with more pixels are too_large")
     first_frame: bool = Field(False, description="take the first frame of an animation")
     truncation: Literal["truncate", "error"] = Field("truncate", description="what happens to a text that is too long")
@@ -59,6 +64,20 @@ class RunConfig(BaseModel):
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("device")
+    @classmethod
+    def _known_device(cls, value: str) -> str:
+        if re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?|mps", value) is None:
+            raise ValueError("Input should be auto, cpu, cuda, cuda:N or mps")
+        return value
+
+    @field_validator("dtype")
+    @classmethod
+    def _known_dtype(cls, value: str) -> str:
+        if value != "auto" and value not in DTYPES:
+            raise ValueError("Input should be auto, float32, bfloat16 or float16")
+        return value
 
     @property
     def decode(self) -> DecodeOptions:
@@ -114,7 +133,8 @@ def make_config(settings: Mapping[str, Any], *, source: str = "the settings") ->
     except ValidationError as error:
         for item in error.errors():
             where = ".".join(str(part) for part in item["loc"])
-            faults.append(Fault(f"{item['msg']}; got {item['input']!r}", where=where))
+            message = item["msg"].removeprefix("Value error, ")
+            faults.append(Fault(f"{message}; got {item['input']!r}", where=where))
     if faults:
         raise InputError(source, faults)
     return config
@@ -128,7 +148,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        settings: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError("a config file must be readable", got=f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -152,7 +172,7 @@ def settings_like(run: str | Path) -> dict[str, Any]:
     """The identity of another run: its metrics, model, dtype, decoding and statistics settings."""
     path = Path(run) / "run.json"
     try:
-        asked = json.loads(path.read_text(encoding="utf-8"))["asked"]
+        asked = json.loads(path.read_text(encoding="utf-8-sig"))["asked"]
     except (OSError, ValueError, KeyError) as error:
         raise OptionError(
             "--like needs a run folder", got=str(run), fix="Name a folder that `beholder run` made"

@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import RunConflictError
+from beholder._errors import RunConflictError, UserError
 from beholder.records import SCHEMA_VERSION
 from beholder.runs.config import RunConfig
 from beholder.runs.plan import Plan, PlannedMetric
@@ -49,8 +49,15 @@ def versions() -> dict[str, str]:
     return found
 
 
-def make_header(config: RunConfig, plan: Plan, *, source: str) -> dict[str, Any]:
-    """A new run's header."""
+def make_header(config: RunConfig, plan: Plan, *, source: str, places: Any = None) -> dict[str, Any]:
+    """A new run's header.
+
+    Args:
+        config: the settings.
+        plan: what is scored.
+        source: what messages call the input.
+        places: where the input lies (`inputs.input_places`).
+    """
     return {
         "schema": SCHEMA_VERSION,
         "status": "running",
@@ -58,10 +65,11 @@ def make_header(config: RunConfig, plan: Plan, *, source: str) -> dict[str, Any]
         "finished": None,
         "plan_key": plan.key,
         "source": source,
+        "input": places,
         "asked": config.model_dump(mode="json"),
         "metrics": [_metric_record(planned) for planned in plan.metrics],
         "models": {key: _model_record(model) for key, model in plan.models.items()},
-        "decode": asdict(config.decode),
+        "decode": {**asdict(config.decode), "background": list(config.background)},
         "truncation": plan.truncation,
         "versions": versions(),
         "notices": [],
@@ -108,14 +116,23 @@ class RunFolder:
 
     Raises:
         RunConflictError: the folder holds another run, or another process is writing to it.
+        UserError: no folder can be written there.
     """
 
     def __init__(self, path: Path, header: dict[str, Any], *, overwrite: bool = False) -> None:
         self.path, self.header = path, header
-        path.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(path / ".lock")
+        self._lock: int | None = None
         try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path / ".lock")
             self._settle(overwrite)
+        except OSError as error:
+            self.release()
+            raise UserError(
+                f"the run folder {path} must be a folder that can be written",
+                got=error.strerror or str(error),
+                fix="Name another with -o",
+            ) from error
         except BaseException:
             self.release()
             raise
@@ -132,11 +149,24 @@ class RunFolder:
             for name in FILES:
                 (self.path / name).unlink(missing_ok=True)
         elif old is not None:
+            if not overwrite:
+                self._check_input(old.get("input"))
             self.header["started"] = old["started"]
         elif (self.path / "journal.bin").exists():
             # A journal without a header belongs to no run that is known.
             (self.path / "journal.bin").unlink()
         self.write_header()
+
+    def _check_input(self, old: Mapping[str, Any] | None) -> None:
+        """Refuses to put one input's scores in the place of another's. A folder that was moved with both is known."""
+        new = self.header["input"]
+        if old is None or new is None or any(old.get(view) == new[view] for view in new):
+            return
+        raise RunConflictError(
+            f"the folder {self.path} must be empty or hold this same run",
+            got=f"the scores of another input, {' with '.join(old['absolute'])}",
+            fix="Name another folder with -o, or replace that run with --overwrite",
+        )
 
     def write_header(self) -> None:
         text = json.dumps(self.header, indent=1, ensure_ascii=False, allow_nan=False, default=str)
@@ -178,9 +208,10 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         found.append(f"models ({', '.join(models[0])} against {', '.join(models[1])})")
     elif set(one.get("models", {})) != set(other.get("models", {})):
         found.append("weights, dtype or preprocessing of the models")
-    for name in ("decode", "truncation"):
-        if one.get(name) != other.get(name):
-            found.append(f"{name} ({one.get(name)} against {other.get(name)})")
+    settings = [{**run.get("decode", {}), "truncation": run.get("truncation")} for run in (one, other)]
+    for name, value in settings[0].items():
+        if value != settings[1].get(name):
+            found.append(f"{name} ({value} against {settings[1].get(name)})")
     return found or ["the definition of a metric (another version of beholder made it)"]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from beholder._errors import OptionError, UnknownNameError, UserError
+from beholder._hashing import hash_json
 from beholder.manifest.columns import canonical_name
 from beholder.manifest.schema import COLUMNS, SampleSource
 from beholder.runs.config import RunConfig
@@ -74,8 +77,26 @@ def group_columns(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(canonical_name(name) or name for name in names)
 
 
+def input_places(config: RunConfig, out: Path) -> dict[str, list[str]] | None:
+    """Where the input lies, as seen from the root and from the run folder; None for data in memory."""
+    names = [name for name in (config.data, config.prompts, config.outputs) if name]
+    if not names:
+        return None
+    absolute = [name if "://" in name else os.path.abspath(os.path.expanduser(name)) for name in names]
+    relative = [name if "://" in name else os.path.relpath(name, os.path.abspath(out)) for name in absolute]
+    return {"absolute": absolute, "from_run": relative}
+
+
 def default_out(config: RunConfig, plan: Plan) -> Path:
-    """`runs/<input>-<first letters of the plan's key>`: the same command finds its own folder again."""
+    """`runs/<input>-<letters of a hash of plan and input>`: the same command finds its own folder again.
+
+    Data in memory has no name, so its folder is a new one when the last one holds a finished run.
+    """
+    places = input_places(config, Path())
     name = config.data or config.prompts or "run"
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name.rstrip("/")).stem).strip("-.") or "run"
-    return Path("runs") / f"{stem}-{plan.key[:8]}"
+    first = Path("runs") / f"{stem}-{hash_json([plan.key, places and places['absolute']])[:8]}"
+    if places is not None:
+        return first
+    folders = itertools.chain([first], (first.with_name(f"{first.name}-{number}") for number in itertools.count(2)))
+    return next(folder for folder in folders if not (folder / "scores.parquet").exists())

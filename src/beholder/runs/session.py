@@ -15,7 +15,14 @@ from beholder.runs.engine import CHUNK, Scorer, score_samples, stream
 from beholder.runs.finish import write_tables
 from beholder.runs.folder import RunFolder, make_header
 from beholder.runs.hash_memory import remembered_hashes
-from beholder.runs.inputs import check_columns, check_not_scores, config_source, default_out, group_columns
+from beholder.runs.inputs import (
+    check_columns,
+    check_not_scores,
+    config_source,
+    default_out,
+    group_columns,
+    input_places,
+)
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.notices import notice_lines
 from beholder.runs.plan import AskedMetric, Plan, make_plan
@@ -38,7 +45,8 @@ class Session:
         self.config, self.plan = config, plan
         self.progress = progress or NoProgress()
         out = Path(config.out) if config.out else default_out(config, plan)
-        self.folder = RunFolder(out, make_header(config, plan, source=source_name), overwrite=config.overwrite)
+        header = make_header(config, plan, source=source_name, places=input_places(config, out))
+        self.folder = RunFolder(out, header, overwrite=config.overwrite)
         try:
             self.store = FeatureStore(config.store or default_store())
             self.journal = Journal(out / "journal.bin")
