@@ -313,6 +313,9 @@ def test_the_header_tells_what_the_numbers_depend_on(tmp_path: Path) -> None:
     assert header["metrics"][0]["settings"]["scale"] == 100.0
     (model,) = header["models"].values()
     assert len(model["weights_sha256"]) == 64
+    assert model["ran"] == {"device": None, "image_batch": 8, "text_batch": 8}
+    again = run(str(write_set(tmp_path, 6)), tmp_path, metrics=["clip_score(variant=x100)", "clip_i"])
+    assert [item["ran"] for item in again.header["models"].values()] == [None]
     assert header["versions"]["python"]
     assert str(tmp_path) not in json.dumps({key: header[key] for key in ("metrics", "models", "versions")})
 

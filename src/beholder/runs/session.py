@@ -83,6 +83,8 @@ class Session:
             gone = ", ".join(sorted(set(self.config.by) - set(by)))
             self.folder.header["notices"].append(f"no row has the column {gone}: the summary is not grouped by it")
         run.save_summary(run.summarise(by=by))
+        for key, model in self.folder.header["models"].items():
+            model["ran"] = self.scorer.used.get(key)  # None: every feature was stored already
         self.folder.header["n"], self.folder.header["n_faults"] = run.n, run.n_faults
         self.folder.finish("finished")
         return Run(self.folder.path)
