@@ -138,6 +138,8 @@ class RowSource:
         yield from self._samples(self._rows(check=True), faults, doubles=True)
 
     def _samples(self, rows: Iterator[Row], faults: list[Fault], *, doubles: bool = False) -> Iterator[Sample]:
+        from beholder.media.arrays import kept_apart
+
         adapter = RowAdapter(mapping=self._mapping, base=self.base, value_range=self._value_range)
         ledger = Ledger()
         empty = True
@@ -152,6 +154,8 @@ class RowSource:
                 sample, by_content = adapted
             else:
                 continue
+            if not self.replayable:  # the next step of a generator may write into the same array
+                sample = dataclasses.replace(sample, output=kept_apart(sample.output))
             first = ledger.add(sample.id, number)
             if first is not None and by_content:
                 sample, first = _numbered(sample, ledger, number), None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from beholder._errors import MediaError, OptionError
-from beholder.media.base import DecodeOptions, Picture
+from beholder.media.base import DecodeOptions, Medium, Picture
 from beholder.media.canonical import (
     Pixels,
     ValueRange,
@@ -32,7 +32,7 @@ _OWN_RANGE = ("|u1", "|b1", "<u2", ">u2")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayMedium:
-    """An array of pixels. It is not copied: change it after the run, not during.
+    """An array of pixels. It is not copied (see `kept_apart`): change it after the run, not during.
 
     Args:
         array: (H, W), (H, W, C) or (C, H, W) with C of 1, 3 or 4.
@@ -140,6 +140,18 @@ class PilMedium:
     def decode(self, options: DecodeOptions) -> Picture:
         """The canonical picture; raises `MediaError` as `beholder.media.image.decode_image` says."""
         return decode_image(self.image, options, name=self.name, value_range=self.value_range)
+
+
+def kept_apart(medium: Medium | None) -> Medium | None:
+    """The medium with pixels of its own where it holds somebody's array or image, for a loop that may reuse them.
+
+    An image that Pillow opened from a file keeps its object: its format tells how its samples are read.
+    """
+    if isinstance(medium, ArrayMedium):
+        return replace(medium, array=medium.array.copy())
+    if isinstance(medium, PilMedium) and medium.image.format is None:
+        return replace(medium, image=medium.image.copy())
+    return medium
 
 
 def array_medium(value: npt.NDArray[Any], value_range: ValueRange | None, *, strict: bool = False) -> ArrayMedium:

@@ -20,6 +20,7 @@ from beholder.metrics.base import FeatureBatch, Item, Ragged
 from beholder.records import Status
 from beholder.runs.make import Failures, fingerprints
 from beholder.runs.plan import Plan, PlannedMetric
+from beholder.runs.scoring import select_items
 
 KEY_BYTES = 16
 
@@ -88,10 +89,10 @@ def read_chunk(
 def _select(samples: Sequence[Sample], planned: PlannedMetric) -> tuple[dict[int, Any], dict[int, Verdict]]:
     chosen: dict[int, Any] = {}
     verdicts: dict[int, Verdict] = {}
-    select = planned.metric.select
+    metric, slots = planned.metric, tuple(item.slot for item in planned.slots)
     for row, sample in enumerate(samples):
         try:
-            chosen[row] = select(sample)
+            chosen[row] = select_items(metric, slots, sample)
         except NoValue as error:
             verdicts[row] = (Status(error.status), error.reason)
     return chosen, verdicts

@@ -30,6 +30,7 @@ from beholder.runs.notices import foreign_texts
 from beholder.runs.plan import Plan, PlannedMetric, group_name, score_names
 from beholder.runs.progress import Progress
 from beholder.runs.rows import sample_columns, typed_array
+from beholder.runs.scoring import score_batch
 from beholder.runs.store import FeatureStore
 
 CHUNK_BYTES = 256 << 20
@@ -118,7 +119,7 @@ class Scorer:
             rows, batch = _refuse_truncated(work, rows, batch, spaces, self._space_constants)
         if not rows:
             return [], ScoreColumns(np.zeros(0))
-        return rows, work.planned.metric.score(batch)
+        return rows, score_batch(work.planned.metric, batch)
 
     # features
 
@@ -277,14 +278,17 @@ def chunks(samples: Iterable[Sample], size: int | None = None, most_bytes: int =
     held = 0
     for sample in samples:
         part.append(sample)
-        held += getattr(sample.output, "nbytes", 0)
-        for medium in sample.references:
-            held += getattr(medium, "nbytes", 0)
+        held += held_bytes(sample)
         if len(part) == size or held >= most_bytes:
             yield part
             part, held = [], 0
     if part:
         yield part
+
+
+def held_bytes(sample: Sample) -> int:
+    """Bytes that a sample's pictures take in memory."""
+    return sum(getattr(medium, "nbytes", 0) for medium in (sample.output, *sample.references))
 
 
 def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Progress) -> list[Frame]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from beholder._errors import RunConflictError, UserError
+from beholder.metrics.base import SampleMetric
 from beholder.records import SCHEMA_VERSION
 from beholder.runs.config import RunConfig
 from beholder.runs.plan import Plan, PlannedMetric
@@ -82,6 +83,7 @@ def _metric_record(planned: PlannedMetric) -> dict[str, Any]:
         "identity": metric.identity,
         "label": planned.label,
         "options": dict(metric.options),
+        "plain_mean": type(metric).finish_aggregate is SampleMetric.finish_aggregate,
         "settings": metric.describe(),
         "info": {**asdict(metric.info), "unit": metric.unit},
         "slots": {

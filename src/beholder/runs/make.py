@@ -47,6 +47,8 @@ def _fingerprint_slice(media: Sequence[Medium]) -> list[bytes | MediaError]:
             keys.append(bytes.fromhex(medium.fingerprint()))
         except MediaError as error:
             keys.append(error)
+        except Exception as error:
+            keys.append(MediaError(Status.FAILED, f"reading it raised {type(error).__name__}: {error}"))
     return keys
 
 

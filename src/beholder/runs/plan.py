@@ -89,6 +89,7 @@ def make_metrics(asked: Sequence[AskedMetric], *, model: str | None = None) -> l
     made: list[tuple[SampleMetric, str | None]] = []
     for item in asked:
         if isinstance(item, SampleMetric):
+            _check_own(item)
             made.append((item, None))
             continue
         spec = parse_spec(item) if isinstance(item, str) else item
@@ -105,6 +106,28 @@ def _check_distinct(made: Iterable[tuple[SampleMetric, str | None]]) -> None:
         if metric.identity in seen:
             raise OptionError("each metric must be asked for once", got=f"{metric.identity} twice")
         seen.add(metric.identity)
+
+
+def is_registered(metric: SampleMetric) -> bool:
+    """True when the metric's printed name makes the same metric again, in any process."""
+    from beholder.metrics.catalog import METRICS
+
+    return metric.info.name in METRICS and METRICS.get(metric.info.name) is type(metric)
+
+
+def _check_own(metric: SampleMetric) -> None:
+    """A user's own metric object needs a name that reads back and is no other metric's."""
+    from beholder.metrics.catalog import METRICS
+
+    identity = metric.identity
+    if str(parse_spec(identity)) != identity:
+        raise OptionError("a metric's printed name must read back as it is", got=repr(identity))
+    if metric.info.name in METRICS and not is_registered(metric):
+        raise OptionError(
+            "a metric of your own must not have the name of another metric",
+            got=repr(metric.info.name),
+            fix="Give its card (MetricInfo) another name",
+        )
 
 
 def make_labels(metrics: Sequence[tuple[SampleMetric, str | None]]) -> list[str]:

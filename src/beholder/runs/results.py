@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beholder._errors import UnknownNameError, UserError
+from beholder.metrics.base import SampleMetric
 from beholder.records import Status, Summary
 from beholder.runs.journal import Journal
 from beholder.runs.rows import conform, unify
@@ -27,10 +28,12 @@ class Run:
 
     Args:
         path: the folder.
+        metrics: by label: metric objects that no registry knows, for what they do to aggregates.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, metrics: Mapping[str, SampleMetric] | None = None) -> None:
         self.path = Path(path)
+        self._own = dict(metrics or {})
         try:
             text = (self.path / "run.json").read_text(encoding="utf-8")
             self.header: dict[str, Any] = json.loads(text)
@@ -110,8 +113,6 @@ class Run:
             OptionError: a column that holds a metric's values.
             UnknownNameError: the run has no such column.
         """
-        from beholder._identity import parse_spec
-        from beholder.metrics.base import make_metric
         from beholder.runs.inputs import check_not_scores, group_columns
 
         by, names = group_columns((by,) if isinstance(by, str) else by), self.columns
@@ -125,8 +126,18 @@ class Run:
         asked = self.header["asked"]
         settings = {key: asked[key] for key in ("seed", "resamples", "level")}
         metrics = [(item["identity"], item["label"]) for item in self.header["metrics"]]
-        finish = {label: make_metric(parse_spec(identity)).finish_aggregate for identity, label in metrics}
+        finish = {item["label"]: self._finisher(item) for item in self.header["metrics"]}
         return summarise_table(table, metrics, finish, by=by, **settings)
+
+    def _finisher(self, item: Mapping[str, Any]) -> Callable[[float], float]:
+        """What a metric does to an aggregate. Most take the mean as it is, so the metric itself need not be here."""
+        from beholder._identity import parse_spec
+        from beholder.metrics.base import make_metric
+
+        if item.get("plain_mean"):
+            return float
+        metric = self._own.get(item["label"]) or make_metric(parse_spec(item["identity"]))
+        return metric.finish_aggregate
 
     def save_summary(self, rows: Sequence[Summary]) -> None:
         """Writes `summary.json`."""

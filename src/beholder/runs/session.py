@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from beholder._errors import UserError
+from beholder._errors import BeholderError, UserError
 from beholder.backends.pool import notices as model_notices
 from beholder.manifest.schema import Sample, SampleSource
 from beholder.runs.config import RunConfig
-from beholder.runs.engine import CHUNK, Scorer, score_samples, stream
+from beholder.media.arrays import kept_apart
+from beholder.runs.engine import CHUNK, CHUNK_BYTES, Scorer, held_bytes, score_samples, stream
 from beholder.runs.finish import write_tables
 from beholder.runs.folder import RunFolder, make_header
 from beholder.runs.hash_memory import remembered_hashes
@@ -25,7 +27,7 @@ from beholder.runs.inputs import (
 )
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.notices import notice_lines
-from beholder.runs.plan import AskedMetric, Plan, make_plan
+from beholder.runs.plan import AskedMetric, Plan, is_registered, make_plan
 from beholder.runs.progress import NoProgress, Progress
 from beholder.runs.results import Run
 from beholder.runs.store import FeatureStore, default_store
@@ -60,9 +62,10 @@ class Session:
         try:
             with remembered_hashes(self.store):
                 return self.finish(stream(self.scorer, source, self.journal, self.progress))
-        except KeyboardInterrupt:
-            self.store.flush()
-            self.folder.finish("interrupted")
+        except BaseException:
+            with suppress(BeholderError, OSError):
+                self.store.flush()
+                self.folder.finish("interrupted")
             raise
         finally:
             self.close()
@@ -77,7 +80,8 @@ class Session:
             self.folder.header["notices"].append(
                 f"{self.store.forgotten} damaged shard(s) of the feature store were dropped and computed anew"
             )
-        run = Run(self.folder.path)
+        own = {item.label: item.metric for item in self.plan.metrics if not is_registered(item.metric)}
+        run = Run(self.folder.path, metrics=own)
         by = [name for name in self.config.by if name in run.columns]
         if len(by) < len(self.config.by):
             gone = ", ".join(sorted(set(self.config.by) - set(by)))
@@ -87,7 +91,7 @@ class Session:
             model["ran"] = self.scorer.used.get(key)  # None: every feature was stored already
         self.folder.header["n"], self.folder.header["n_faults"] = run.n, run.n_faults
         self.folder.finish("finished")
-        return Run(self.folder.path)
+        return Run(self.folder.path, metrics=own)
 
     def close(self) -> None:
         """Closes everything, whatever of it fails; what was scored is on disk."""
@@ -138,32 +142,41 @@ class OpenRun:
         self._waiting: list[Sample] = []
         self._frames: list[Frame] = []
         self._ids: set[str] = set()
+        self._held = 0
+        self._open = False
         self.run: Run | None = None
 
     def add(self, **columns: object) -> None:
         """Adds one sample: `output=` (path, PIL image, array …), `prompt=`, `references=`, `seed=`, any column.
 
+        The output is copied where it is pixels in memory, so a loop may use its buffer again.
+
         Raises:
-            UserError: a row without output, or an id that stands already.
+            UserError: outside the `with` block, a row without output, or an id that stands already.
         """
+        if not self._open:
+            raise UserError("samples are added inside the block", fix="Write: with beholder.open_run(…) as r: r.add(…)")
         sample = self._make(columns, len(self._ids) + 1)
         if sample.id in self._ids:
             raise UserError("ids must be unique over a run", got=f"{sample.id!r} twice", fix="Give each sample an id=")
         self._ids.add(sample.id)
-        self._waiting.append(sample)
-        if len(self._waiting) >= CHUNK:
+        self._waiting.append(replace(sample, output=kept_apart(sample.output)))
+        self._held += held_bytes(sample)
+        if len(self._waiting) >= CHUNK or self._held >= CHUNK_BYTES:
             self._score_waiting()
 
     def _score_waiting(self) -> None:
         self._frames.append(score_samples(self._session.scorer, self._waiting, self._session.journal))
-        self._waiting = []
+        self._waiting, self._held = [], 0
 
     def __enter__(self) -> OpenRun:
+        self._open = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._open = False
         try:
             if self._waiting:
                 self._score_waiting()
