@@ -121,3 +121,16 @@ def test_listing(files: dict[str, str]) -> None:
     with pytest.raises(OptionError, match="family"):
         beholder.list_metrics("clap")
     assert "hf:openai/clip-vit-large-patch14" in {card.id for card in beholder.list_models()}
+
+
+def test_win_probabilities_of_single_files_are_probabilities(files: dict[str, str]) -> None:
+    metric = "pick_score(model=pets, output=probability)"
+    table = beholder.score(metric, images=[files["cat"], files["dog"]], texts=["a cat", "both"])
+    # logit_scale 10: scores (10, 0) for "a cat" and equal ones for "both"
+    np.testing.assert_allclose(table.matrix[:, 0], [1 / (1 + np.exp(-10.0)), 1 / (1 + np.exp(10.0))], rtol=1e-6)
+    np.testing.assert_allclose(table.matrix[:, 1], [0.5, 0.5], rtol=1e-6)
+    alone = beholder.score(metric, images=files["cat"], texts="a cat").rows[0].score
+    assert (alone.value, alone.status) == (None, "not_applicable")
+    assert "two or more candidates" in str(alone.reason)
+    broken = beholder.score(metric, images=[files["cat"], "none.png"], texts="a cat")
+    assert [row.score.status.value for row in broken] == ["not_applicable", "missing"]

@@ -71,7 +71,11 @@ def register_encoder(name: str, encoder: ImageTextEncoder) -> None:
     if not isinstance(candidate, ImageTextEncoder):
         wanted = "model, constants, image_batch, text_batch, prepare_image, encode_images, encode_texts, close"
         raise OptionError(f"an encoder must have: {wanted}", got=type(candidate).__name__)
-    if not name.strip() or name in aliases() or name in known_ids():
+    for size in ("image_batch", "text_batch"):
+        found: object = getattr(encoder, size)
+        if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+            raise OptionError(f"an encoder's {size} must be a whole number of at least 1", got=repr(found))
+    if not isinstance(name, str) or not name.strip() or name in aliases() or name in known_ids():
         raise OptionError("a registered encoder needs a name of its own", got=repr(name))
     _REGISTERED[name] = encoder
 

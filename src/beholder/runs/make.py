@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from beholder._errors import BeholderError, DeviceError, MediaError, NoValue
+from beholder._errors import BeholderError, DeviceError, MediaError, ModelError, NoValue
 from beholder.backends.base import Columns, ImageTextEncoder
 from beholder.media.base import DecodeOptions, Medium
 from beholder.records import Status
@@ -194,11 +194,44 @@ def _encode_batch(
 
 def _padded(batch: list[Any], encode: Callable[[Sequence[Any]], Columns], batch_size: int) -> Columns:
     count = len(batch)
-    columns = encode(batch + [batch[-1]] * (batch_size - count))
-    for name, array in columns.items():
-        if len(array) != batch_size:
-            raise ValueError(f"the model gave {len(array)} rows of {name!r} for {batch_size} items")
+    columns = _checked(encode(batch + [batch[-1]] * (batch_size - count)), batch_size)
     return {name: array[:count] for name, array in columns.items()} if count < batch_size else columns
+
+
+def _checked(columns: Any, rows: int) -> Columns:
+    """What an encoder gave, as arrays of numbers with a row an item.
+
+    Raises:
+        ModelError: the encoder does not keep its contract, so no row can be trusted.
+    """
+    if not isinstance(columns, Mapping) or "embedding" not in columns:
+        found = f"columns {', '.join(map(repr, columns))}" if isinstance(columns, Mapping) else type(columns).__name__
+        raise ModelError("an encoder must give a mapping with a column 'embedding' for texts", got=found)
+    arrays = {name: _as_array(name, value) for name, value in columns.items()}
+    for name, array in arrays.items():
+        if array.ndim == 0 or len(array) != rows:
+            raise ModelError(f"an encoder must give one row of {name!r} for each of {rows} items", got=_shape(array))
+    embedding = arrays["embedding"]
+    if embedding.ndim != 2 or not embedding.shape[1]:
+        raise ModelError("embeddings must be a matrix (n, d) with d of at least 1", got=_shape(embedding))
+    return arrays
+
+
+def _as_array(name: str, value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() else value
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"an encoder's column {name!r} must be an array", got=str(error)) from error
+    if array.dtype.kind not in "fiub":
+        raise ModelError(f"an encoder's column {name!r} must hold real numbers", got=f"dtype {array.dtype}")
+    return array
+
+
+def _shape(array: np.ndarray) -> str:
+    return f"shape {array.shape}"
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from beholder.manifest.schema import Sample
 from beholder.runs.config import RunConfig
 from beholder.runs.engine import Scorer
+from beholder.runs.finish import with_final_scores
 from beholder.runs.notices import notice_lines
 from beholder.runs.plan import Plan
 from beholder.runs.rows import conform, unify
@@ -30,4 +31,4 @@ def score_in_memory(plan: Plan, config: RunConfig, parts: Iterable[Sequence[Samp
     tables = [pa.Table.from_batches([batch]) for _, batch in scored]
     schema = unify([table.schema for table in tables])
     table = pa.concat_tables([conform(table, schema) for table in tables])
-    return table, notice_lines(header for header, _ in scored)
+    return with_final_scores(table, plan.metrics), notice_lines(header for header, _ in scored)

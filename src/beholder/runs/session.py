@@ -11,8 +11,8 @@ from types import TracebackType
 from beholder._errors import BeholderError, UserError
 from beholder.backends.pool import notices as model_notices
 from beholder.manifest.schema import Sample, SampleSource
-from beholder.runs.config import RunConfig
 from beholder.media.arrays import kept_apart
+from beholder.runs.config import RunConfig
 from beholder.runs.engine import CHUNK, CHUNK_BYTES, Scorer, held_bytes, score_samples, stream
 from beholder.runs.finish import write_tables
 from beholder.runs.folder import RunFolder, make_header
