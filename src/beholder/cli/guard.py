@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import traceback
@@ -23,6 +24,9 @@ from beholder._errors import UserError
 from beholder.cli.output import say
 
 GATE_NOT_MET, WRONG_USE, TOO_MANY_FAULTS, BUG, INTERRUPTED = 1, 2, 3, 70, 130
+
+_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE}
+"""What a disk, a quota or a permission says; no bug."""
 
 
 def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,6 +43,10 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt:
             say("Interrupted.")
             raise typer.Exit(INTERRUPTED) from None
+        except OSError as error:
+            if error.errno not in _MACHINE:
+                _report_bug(error)
+            fail(UserError("this machine must let beholder read and write its files", got=str(error)))
         except Exception as error:
             _report_bug(error)
 

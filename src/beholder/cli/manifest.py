@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -29,6 +30,7 @@ def manifest(
 
     Example: beholder manifest --prompts prompts.csv --outputs 'out/{method}/{prompt_id}_{seed}.png' -o samples.jsonl
     """
+    from beholder._errors import OptionError
     from beholder.cli.settings import input_settings
     from beholder.manifest import open_source
     from beholder.manifest.writer import write_manifest
@@ -42,6 +44,16 @@ def manifest(
         allow_extra=bool(settings["allow_extra"]),
     )
     source.check()
+    for name in ("data", "prompts"):
+        if (
+            settings[name]
+            and os.path.exists(out)
+            and os.path.exists(settings[name])
+            and os.path.samefile(settings[name], out)
+        ):
+            raise OptionError(
+                "the manifest must not take the place of its own input", got=out, fix="Name another file with -o"
+            )
     rows = write_manifest(source, out)
     if not quiet:
         for text in source.notices:

@@ -12,8 +12,9 @@ from beholder.cli.output import put, put_json, say, stdout_width
 from beholder.report.numbers import DASH, format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from beholder._errors import OptionError
     from beholder.api import ScoreTable
     from beholder.report.tables import Column, Table
 
@@ -61,9 +62,13 @@ def score(
     Example: beholder score out/*.png -m clip_i --reference cat1.jpg --reference cat2.jpg
     """
     import beholder.api
-    from beholder.cli.settings import parse_colour, parse_count
+    from beholder.cli.settings import score_settings
 
-    _check_inputs(metric, text, reference)
+    given = {
+        "model": model, "device": device, "dtype": dtype, "cache_dir": cache_dir, "offline": offline,
+        "background": background, "max_pixels": max_pixels, "first_frame": first_frame,
+    }  # fmt: skip
+    config = score_settings(given, metric, more=list(_missing_inputs(metric, text, reference)))
     table = beholder.api.score(
         metric,
         images=images,
@@ -71,14 +76,14 @@ def score(
         references=reference or None,
         reference_texts=reference_text or None,
         pairs=pairs,
-        model=model,
-        device=device or "auto",
-        dtype=dtype or "auto",
-        background=parse_colour(background or "white"),
-        max_pixels=parse_count(max_pixels or "180000000", option="--max-pixels"),
-        first_frame=bool(first_frame),
-        cache_dir=cache_dir,
-        offline=offline,
+        model=config.model,
+        device=config.device,
+        dtype=config.dtype,
+        background=config.background,
+        max_pixels=config.max_pixels,
+        first_frame=config.first_frame,
+        cache_dir=config.cache_dir,
+        offline=config.offline,
     )
     if as_json:
         put_json(score_json(table))
@@ -93,16 +98,21 @@ def score(
         raise typer.Exit(TOO_MANY_FAULTS)
 
 
-def _check_inputs(metric: str, texts: Sequence[str] | None, references: Sequence[str] | None) -> None:
+def _missing_inputs(
+    metric: str, texts: Sequence[str] | None, references: Sequence[str] | None
+) -> Iterator[OptionError]:
     """A metric without what it reads would give a table of dashes."""
-    from beholder._errors import OptionError
+    from beholder._errors import OptionError, UserError
     from beholder._identity import parse_spec
     from beholder.metrics.base import make_metric
 
-    reads = make_metric(parse_spec(metric)).info.inputs
+    try:
+        reads = make_metric(parse_spec(metric)).info.inputs
+    except UserError:
+        return  # the check of the metric tells of it
     for column, given, option in (("prompt", texts, "--text"), ("references", references, "--reference")):
         if column in reads and not given:
-            raise OptionError(f"{metric} needs {option}", got="none", fix=f"Give {option}, once or several times")
+            yield OptionError(f"{metric} needs {option}", got="none", fix=f"Give {option}, once or several times")
 
 
 def score_table(found: ScoreTable) -> Table:

@@ -58,14 +58,39 @@ def gather(given: Mapping[str, Any], *, like: str | None = None, preset: str | N
         layers.insert(0, settings)
         remarks.insert(0, _remark(f"--{name} {value}", settings, about, overridden=winners))
         winners = {**settings, **winners}
+    # What a file, run or preset that cannot be read would have set is not missed a second time.
+    lost = bool(faults)
     line = _parsed(line, faults)
     merged = {key: value for layer in (*layers, file, line) for key, value in layer.items()}
     config = _config(merged, line, faults)
-    _check_metrics(merged, config, faults)
-    _check_input(merged, faults)
+    if not lost or merged.get("metrics"):
+        _check_metrics(merged, config, faults)
+    if not lost or merged.get("data") or merged.get("prompts"):
+        _check_input(merged, faults)
     if faults or config is None:
         raise _error(faults)
     return Gathered(config, tuple(remarks))
+
+
+def score_settings(given: Mapping[str, Any], metric: str, *, more: Sequence[UserError] = ()) -> RunConfig:
+    """Checked settings of `beholder score`.
+
+    Args:
+        given: settings of the command line; None where an option was not given.
+        metric: the metric that was asked for.
+        more: faults that were found before.
+
+    Raises:
+        UserError: or `InputError` with all faults.
+    """
+    faults: list[UserError | Fault] = list(more)
+    line = _parsed({name: value for name, value in given.items() if value is not None}, faults)
+    merged = {**line, "metrics": (metric,)}
+    config = _config(merged, line, faults)
+    _check_metrics(merged, config, faults)
+    if faults or config is None:
+        raise _error(faults)
+    return config
 
 
 def input_settings(
@@ -195,7 +220,11 @@ def _check_metrics(merged: Mapping[str, Any], config: RunConfig | None, faults: 
     from beholder.metrics.base import make_metric
     from beholder.runs.plan import make_labels, make_metrics
 
-    asked = config.metrics if config is not None else merged.get("metrics", ())
+    asked: Any = config.metrics if config is not None else merged.get("metrics", ())
+    if not isinstance(asked, (str, list, tuple)):
+        return  # the check of the settings tells of it
+    if not isinstance(asked, (str, list, tuple)):
+        return  # the settings' own check tells of it
     known = len(faults)
     for text in (asked,) if isinstance(asked, str) else asked:
         try:
@@ -233,10 +262,3 @@ def _error(faults: Sequence[UserError | Fault]) -> UserError:
     if len(faults) == 1 and isinstance(faults[0], UserError):
         return faults[0]
     return InputError("the command", [item if isinstance(item, Fault) else Fault(str(item)) for item in faults])
-
-
-def parse_count(text: str, *, option: str) -> int:
-    """A positive integer."""
-    if not text.isdigit() or int(text) == 0:
-        raise UserError(f"{option} must be a positive integer", got=repr(text))
-    return int(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import Fault, InputError
+from beholder._errors import Fault, InputError, UserError
 from beholder.manifest.columns import EXTRAS, canonical_name
 from beholder.manifest.schema import COLUMNS, Sample, SampleSource
 from beholder.media.base import Medium
@@ -31,9 +32,20 @@ def write_manifest(source: SampleSource, path: str | os.PathLike[str]) -> int:
 
     Raises:
         InputError: faults of form, or rows that JSON cannot hold (pictures in memory, for one).
+        UserError: a file that cannot be written.
     """
     source.check()
-    target = Path(path)
+    try:
+        return _write(source, Path(path))
+    except OSError as error:
+        raise UserError(
+            f"{path} must be a file that can be written", got=error.strerror or str(error), fix="Name another with -o"
+        ) from error
+
+
+def _write(source: SampleSource, target: Path) -> int:
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = os.path.abspath(target.parent)
     faults: list[Fault] = []
