@@ -222,8 +222,6 @@ def _check_metrics(merged: Mapping[str, Any], config: RunConfig | None, faults: 
 
     asked: Any = config.metrics if config is not None else merged.get("metrics", ())
     if not isinstance(asked, (str, list, tuple)):
-        return  # the check of the settings tells of it
-    if not isinstance(asked, (str, list, tuple)):
         return  # the settings' own check tells of it
     known = len(faults)
     for text in (asked,) if isinstance(asked, str) else asked:
