@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -29,10 +29,12 @@ class Registry(Generic[T]):
     Args:
         kind: what the names are ("metric", "engine"); used in messages.
         group: entry-point group that plug-ins use, or None.
+        check: raises an exception that says what is wrong with an object that was loaded for a name.
     """
 
     kind: str
     group: str | None = None
+    check: Callable[[str, Any], None] | None = None
     _targets: dict[str, str] = field(default_factory=dict)
     _loaded: dict[str, T] = field(default_factory=dict)
     _broken: dict[str, Broken] = field(default_factory=dict)
@@ -59,6 +61,10 @@ class Registry(Generic[T]):
         self._read_plugins()
         return sorted(self._targets)
 
+    def target(self, name: str) -> str:
+        """The "module:attr" that a name stands for."""
+        return self._targets[name]
+
     def __contains__(self, name: str) -> bool:
         self._read_plugins()
         return name in self._targets
@@ -75,6 +81,8 @@ class Registry(Generic[T]):
             raise UnknownNameError(self.kind, name, self._targets, fix="See: beholder list")
         try:
             value: T = _load(self._targets[name])
+            if self.check is not None:
+                self.check(name, value)
         except BeholderError:
             raise
         except Exception as error:

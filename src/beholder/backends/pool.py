@@ -103,13 +103,18 @@ def list_models() -> list[ModelCard]:
 
 
 def broken_engines() -> list[Broken]:
-    """Plug-ins of engines that do not load, and why."""
+    """Plug-ins of engines that do not load, do not start or clash, and why."""
+    found = {}
     for name in ENGINES.names():
         try:
             _engine(name)
-        except BeholderError:
-            continue
-    return ENGINES.broken()
+        except BeholderError as error:
+            found[name] = Broken(name, ENGINES.target(name), getattr(error, "got", None) or str(error))
+    # What the registry says of the same plug-in is nearer to its cause.
+    return [
+        *(item for name, item in found.items() if name not in {b.name for b in ENGINES.broken()}),
+        *ENGINES.broken(),
+    ]
 
 
 def notices(resolved: ResolvedModel) -> list[str]:

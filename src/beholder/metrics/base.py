@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Union
 
 import numpy as np
 
-from beholder._errors import OptionError, UnknownNameError
+from beholder._errors import BeholderError, OptionError, UnknownNameError, UserError
 from beholder._identity import MetricSpec, OptionValue, format_spec
 from beholder.backends.base import Columns
 from beholder.manifest.schema import Sample
@@ -256,4 +256,14 @@ def make_metric(spec: MetricSpec, *, default_model: str | None = None) -> Sample
     """The metric that a specification stands for."""
     from beholder.metrics.catalog import METRICS
 
-    return METRICS.get(spec.name)(spec.options, default_model=default_model)
+    kind = METRICS.get(spec.name)
+    try:
+        return kind(spec.options, default_model=default_model)
+    except BeholderError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"the metric {spec.name!r} must start",
+            got=f"{type(error).__name__}: {error}",
+            fix="Mend or uninstall the package that provides it",
+        ) from error

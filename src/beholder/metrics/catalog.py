@@ -9,7 +9,22 @@ from beholder._registry import Registry
 if TYPE_CHECKING:
     from beholder.metrics.base import SampleMetric
 
-METRICS: Registry[type[SampleMetric]] = Registry("metric", group="beholder.metrics")
+
+def _check(name: str, value: object) -> None:
+    """A plug-in must give a metric's class, under the name that stands in its card."""
+    from beholder.metrics.base import SampleMetric
+    from beholder.records import MetricInfo
+
+    if not isinstance(value, type) or not issubclass(value, SampleMetric):
+        raise TypeError(f"a metric must be a class derived from SampleMetric; got {value!r}")
+    info = getattr(value, "info", None)
+    if not isinstance(info, MetricInfo):
+        raise TypeError(f"a metric's class must have a card, info = MetricInfo(…); got {info!r}")
+    if info.name != name:
+        raise ValueError(f"a metric must be registered under the name in its card; got {name!r} and {info.name!r}")
+
+
+METRICS: Registry[type[SampleMetric]] = Registry("metric", group="beholder.metrics", check=_check)
 
 METRICS.add("clip_score", "beholder.metrics.clip:ClipScore")
 METRICS.add("clip_t", "beholder.metrics.clip:ClipT")
