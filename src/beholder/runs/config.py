@@ -172,8 +172,8 @@ def settings_like(run: str | Path) -> dict[str, Any]:
     """The identity of another run: its metrics, model, dtype, decoding and statistics settings."""
     path = Path(run) / "run.json"
     try:
-        asked = json.loads(path.read_text(encoding="utf-8-sig"))["asked"]
-    except (OSError, ValueError, KeyError) as error:
+        asked = json.loads(path.read_text(encoding="utf-8"))["asked"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise OptionError(
             "--like needs a run folder", got=str(run), fix="Name a folder that `beholder run` made"
         ) from error

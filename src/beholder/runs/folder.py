@@ -189,10 +189,10 @@ class RunFolder:
 def read_header(path: Path) -> dict[str, Any] | None:
     """The header of a run folder, or None when there is none that can be read."""
     try:
-        header: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        header = json.loads((path / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return header
+    return header if isinstance(header, dict) else None
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

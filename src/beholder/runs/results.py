@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from beholder.records import Status, Summary
 from beholder.runs.journal import Journal
 from beholder.runs.rows import conform, unify
 
+_HEADER = {"asked", "metrics", "notices", "schema", "status"}
 _STATUSES = [status.value for status in Status]
 
 
@@ -35,8 +37,9 @@ class Run:
         self.path = Path(path)
         self._own = dict(metrics or {})
         try:
-            text = (self.path / "run.json").read_text(encoding="utf-8")
-            self.header: dict[str, Any] = json.loads(text)
+            self.header: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+            if not isinstance(self.header, dict) or not self.header.keys() >= _HEADER:
+                raise ValueError(f"run.json lacks what a run's header holds: {', '.join(sorted(_HEADER))}")
         except (OSError, ValueError) as error:
             raise UserError(
                 "a run is a folder with a run.json that can be read",
@@ -70,7 +73,8 @@ class Run:
     def n(self) -> int:
         """Number of samples."""
         if self.finished:
-            return int(pq.read_metadata(self.path / "scores.parquet").num_rows)
+            with self._readable():
+                return int(pq.read_metadata(self.path / "scores.parquet").num_rows)
         return int(self.scores.num_rows)
 
     @cached_property
@@ -101,10 +105,13 @@ class Run:
     @cached_property
     def summary(self) -> list[Summary]:
         """Aggregates with intervals: over all samples, by method where there are several, and by the run's `by`."""
-        if not self.finished:
-            return self.summarise(by=self.header["asked"]["by"])
-        stored = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
-        return [Summary(**row) for row in stored["rows"]]
+        try:
+            stored = json.loads((self.path / "summary.json").read_text(encoding="utf-8")) if self.finished else None
+            if stored is not None:
+                return [Summary(**row) for row in stored["rows"]]
+        except (OSError, ValueError, TypeError, KeyError):
+            pass  # a killed process leaves scores without a summary; it is made of them alone
+        return self.summarise(by=[name for name in self.header["asked"]["by"] if name in self.columns])
 
     def summarise(self, by: str | Sequence[str] = ()) -> list[Summary]:
         """Aggregates over all samples and by a column, or the combination of some; never a new run.
@@ -151,17 +158,29 @@ class Run:
     def columns(self) -> list[str]:
         """Names of the columns of `scores`."""
         if self.finished:
-            return list(pq.read_schema(self.path / "scores.parquet").names)
+            with self._readable():
+                return list(pq.read_schema(self.path / "scores.parquet").names)
         return list(self.scores.column_names)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Some columns of `scores`, without reading the others; those that the run has not are left out."""
         return self._columns([name for name in columns if name in self.columns])
 
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowInvalid) as error:
+            raise UserError(
+                f"the scores of {self.path} must be readable",
+                got=str(error),
+                fix="Give the command of the run again: it writes the tables anew and computes nothing twice",
+            ) from error
+
     def _columns(self, names: Sequence[str] | None) -> pa.Table:
         if self.finished:
-            columns = None if names is None else list(names)
-            return pq.read_table(self.path / "scores.parquet", columns=columns)
+            with self._readable():
+                return pq.read_table(self.path / "scores.parquet", columns=None if names is None else list(names))
         table = _journal_table(self.path / "journal.bin", self.labels)
         return table if names is None else table.select([name for name in names if name in table.column_names])
 
