@@ -38,11 +38,14 @@ import torch.nn.functional as F
 from PIL import Image
 
 from beholder import scenes as S
+from beholder._errors import OptionError
+from beholder.scenes.captions import relations_of
 
 SIZE, PATCH, GRID = 64, 8, 8
 MEAN, STD = 0.5, 0.25
+EDIT_ODDS = ("move_object", "move_object", *S.EDITS)
 COLOR_NAMES = tuple(S.COLORS)
-NEAR_MISSES = 2
+NEAR_MISSES = 3
 PAIR_NAMES = 64
 FORMS: tuple[tuple[str, str], ...] = (
     ("a photo of {a}", "a photo without {a}"),
@@ -103,6 +106,29 @@ def build_tokenizer(folder: Path) -> Any:
         raise SystemExit(f"every word must be one token, but these are not: {split}")
     tokenizer.save_pretrained(folder)
     return tokenizer
+
+
+def load_tokenizer(work: Path) -> Any:
+    """The work folder's tokenizer, built on first use: ties between merges are not broken the same way every time."""
+    from transformers import AutoTokenizer
+
+    folder = work / "tokenizer"
+    return AutoTokenizer.from_pretrained(folder) if folder.is_dir() else build_tokenizer(folder)
+
+
+def place_patches(model: Any, norm: float) -> None:
+    """Give the patches' position embeddings a smooth map of the grid: low cosines of row and column, of a given norm.
+
+    Embeddings that start at random, as small as is usual, drown here: a flat background gives every patch a content
+    some fifty times larger, and places then never reach the class token.
+    """
+    table = model.vision_model.embeddings.position_embedding.weight
+    at = (torch.arange(GRID) + 0.5) / GRID
+    waves = torch.stack([torch.cos(math.pi * k * at) for k in range(1, 5)], dim=1)
+    grid = torch.cat([waves[:, None].expand(-1, GRID, -1), waves[None].expand(GRID, -1, -1)], dim=2).reshape(-1, 8)
+    mix = torch.linalg.qr(torch.randn(table.shape[1], 8, generator=torch.Generator().manual_seed(1)))[0]
+    with torch.no_grad():
+        table[1:] = table[1:].mean(dim=0) + norm / 2 * grid @ mix.T
 
 
 def build_model(tokenizer: Any) -> Any:
@@ -171,8 +197,13 @@ def _dense_block(layer: Any, x: torch.Tensor) -> torch.Tensor:
     return x + layer.mlp(layer.layer_norm2(x))
 
 
-def vision_tokens(model: Any, pixels: torch.Tensor, keep: torch.Tensor | None) -> torch.Tensor:
-    """All tokens in the joint space, not normalised: (B, 1 + patches, D). `keep` (B, k) picks the patches to run."""
+def vision_tokens(
+    model: Any, pixels: torch.Tensor, keep: torch.Tensor | None, inner: list[torch.Tensor] | None = None
+) -> torch.Tensor:
+    """All tokens in the joint space, not normalised: (B, 1 + patches, D).
+
+    `keep` (B, k) picks the patches to run; `inner` takes the class token after each block but the last.
+    """
     tower = model.vision_model
     emb = tower.embeddings
     side = pixels.shape[-1] // PATCH
@@ -191,6 +222,8 @@ def vision_tokens(model: Any, pixels: torch.Tensor, keep: torch.Tensor | None) -
     layers = tower.encoder.layers
     for layer in layers[:-1]:
         x = _block(layer, x, causal=False)
+        if inner is not None:
+            inner.append(x[:, 0])
     return model.visual_projection(tower.post_layernorm(_dense_block(layers[-1], x)))
 
 
@@ -219,6 +252,8 @@ class Batch:
     misses: list[str]
     miss_ok: np.ndarray
     ignore: np.ndarray
+    seen: np.ndarray
+    told: np.ndarray
 
 
 def picture(scene: S.Scene, rng: np.random.Generator) -> np.ndarray:
@@ -252,31 +287,66 @@ def patch_labels(scene: S.Scene, index: dict[str, int]) -> np.ndarray:
     return labels
 
 
+COLUMNS = {"left": 0, "middle": 1, "right": 2}
+ROWS = {"top": 0, "middle": 1, "bottom": 2}
+
+
+def seen_places(number: int, scene: S.Scene, index: dict[str, int]) -> list[tuple[int, ...]]:
+    """Questions about places with their answers: (scene, object, other object or -1, column or side, row or side).
+
+    For two objects the answers are which side the first lies on, 1 where that is not clear.
+    """
+    single = [o for o in scene.objects if scene.count(o.name) == 1]
+    rows = [(number, index[o.name], -1, COLUMNS[o.column], ROWS[o.row]) for o in single]
+    for a in single:
+        for b in single:
+            if a is not b:
+                relations = relations_of(a, b)
+                across = 0 if "left of" in relations else 2 if "right of" in relations else 1
+                down = 0 if "above" in relations else 2 if "below" in relations else 1
+                rows.append((number, index[a.name], index[b.name], across, down))
+    return rows
+
+
+def told_places(number: int, claim: S.Claim, index: dict[str, int]) -> list[tuple[int, ...]]:
+    """The same questions, answered by a claim; -1 where it does not say."""
+    rows = []
+    for mention in claim.mentions:
+        words = (mention.place or "").split()
+        if words:
+            both = words == ["middle"]
+            column = next((COLUMNS[w] for w in words if w in ("left", "right")), 1 if both else -1)
+            row = next((ROWS[w] for w in words if w in ("top", "bottom")), 1 if both else -1)
+            rows.append((number, index[mention.name], -1, column, row))
+    if claim.relation:
+        answer = {"left of": (0, -1), "right of": (2, -1), "above": (-1, 0), "below": (-1, 2)}[claim.relation]
+        a, b = (index[m.name] for m in claim.mentions[:2])
+        rows.append((number, a, b, *answer))
+        rows.append((number, b, a, *(2 - v if v >= 0 else v for v in answer)))
+    return rows
+
+
 def say(scene: S.Scene, rng: np.random.Generator) -> S.Claim:
     """A claim to train on: sometimes terse, sometimes detailed, sometimes about one object or the background only."""
     draw = rng.random(4)
     if draw[0] < 0.05 or not scene.objects:
         return S.Claim(color=scene.background.color, texture=scene.background.texture if draw[1] < 0.5 else None)
-    claim = S.describe(scene, rng, detail=(0.15, 0.6, 1.0)[int(rng.integers(3))])
+    claim = S.describe(scene, rng, detail=(0.15, 0.6, 1.0, 1.0)[int(rng.integers(4))])
     if len(claim.mentions) > 1 and claim.relation is None and draw[2] < 0.15:
         claim = replace(claim, mentions=(claim.mentions[int(rng.integers(len(claim.mentions)))],))
     return claim
 
 
 def make_batch(seed: tuple[int, int], size: int, index: dict[str, int]) -> Batch:
-    """Draw one step's scenes, pictures, captions and near misses. A fifth of the scenes are edits of others."""
+    """Draw one step's scenes, pictures, captions and near misses. A third of the scenes are edits of others."""
     rng = np.random.default_rng(list(seed))
-    base = size - size // 5
+    base = size - size // 3
     drawn = [S.sample_scene(rng) for _ in range(base)]
     while len(drawn) < size:
         origin = drawn[int(rng.integers(base))]
         try:
-            drawn.append(S.edit(origin, S.EDITS[int(rng.integers(4))], rng))
-        except ValueError:
-            drawn.append(S.sample_scene(rng))
-        except Exception as error:  # an object that fits nowhere else
-            if type(error).__name__ != "OptionError":
-                raise
+            drawn.append(S.edit(origin, EDIT_ODDS[int(rng.integers(len(EDIT_ODDS)))], rng))
+        except OptionError:  # an object that fits nowhere else
             drawn.append(S.sample_scene(rng))
     names = list(S.TEMPLATES)
     claims = [say(scene, rng) for scene in drawn]
@@ -284,8 +354,14 @@ def make_batch(seed: tuple[int, int], size: int, index: dict[str, int]) -> Batch
     misses, ok = [], np.zeros((size, NEAR_MISSES), np.bool_)
     for i, (scene, claim, form) in enumerate(zip(drawn, claims, forms)):
         for k in range(NEAR_MISSES):
-            kind = None if k else ("place", "color", "object", "place")[int(rng.integers(4))]
-            wrong = S.contradict(claim, scene, rng, kind=kind) or (S.contradict(claim, scene, rng) if k == 0 else None)
+            kind = (
+                None
+                if k == 2
+                else "place"
+                if k == 0
+                else ("place", "place", "count", "texture", "absent", "color", "object")[int(rng.integers(7))]
+            )
+            wrong = S.contradict(claim, scene, rng, kind=kind) or (S.contradict(claim, scene, rng) if k == 1 else None)
             ok[i, k] = wrong is not None
             misses.append((wrong or claim).text(form))
     ignore = np.zeros((size, size), np.bool_)
@@ -307,6 +383,8 @@ def make_batch(seed: tuple[int, int], size: int, index: dict[str, int]) -> Batch
         misses=misses,
         miss_ok=ok,
         ignore=ignore,
+        seen=np.array([row for i, scene in enumerate(drawn) for row in seen_places(i, scene, index)]),
+        told=np.array([row for i, claim in enumerate(claims) for row in told_places(i, claim, index)]),
     )
 
 
@@ -321,6 +399,33 @@ def _produce(seed: int, first: int, size: int, out: Any) -> None:
 
 
 # ---------------------------------------------------------------- losses
+
+
+class PlaceHead(torch.nn.Module):
+    """Asks an embedding, of a picture or of a caption, where an object is; used in training only.
+
+    Without it, place words are never learned: captions that differ in place alone have equal embeddings as long as
+    pictures that differ in place alone have, and the other way round. One head for both towers breaks that tie and
+    makes them write places in the same way.
+    """
+
+    def __init__(self, width: int, hidden: int = 384) -> None:
+        super().__init__()
+        self.what = torch.nn.Linear(width, hidden)
+        self.which = torch.nn.Linear(width, hidden)
+        self.plain = torch.nn.Linear(width, hidden)
+        self.one = torch.nn.Linear(2 * hidden, 6)
+        self.two = torch.nn.Linear(2 * hidden, 6)
+
+    def forward(self, embedding: torch.Tensor, names: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Mean cross-entropy over rows (embedding, object, other object or -1, answer, answer)."""
+        pair = rows[:, 2] >= 0
+        asked = self.which(names * 10)
+        query = asked[rows[:, 1]] - torch.where(pair[:, None], asked[rows[:, 2].clamp(min=0)], 0.0)
+        shown = embedding[rows[:, 0]] * 10
+        hidden = F.gelu(torch.cat([self.what(shown) * query, self.plain(shown)], dim=1))
+        logits = torch.where(pair[:, None], self.two(hidden), self.one(hidden)).view(-1, 2, 3)
+        return F.cross_entropy(logits.flatten(0, 1), rows[:, 3:].flatten(), ignore_index=-1)
 
 
 def tensor_ids(tokenizer: Any, texts: list[str]) -> torch.Tensor:
@@ -357,7 +462,7 @@ def _balanced(loss: torch.Tensor, truth: torch.Tensor, valid: torch.Tensor) -> t
 
 
 def losses(
-    model: Any, tokenizer: Any, batch: Batch, rng: np.random.Generator, keep_share: float
+    model: Any, heads: torch.nn.ModuleList, tokenizer: Any, batch: Batch, rng: np.random.Generator, keep_share: float
 ) -> dict[str, torch.Tensor]:
     """The parts of the training loss for one batch."""
     names = S.object_names()
@@ -379,7 +484,8 @@ def losses(
         keep = torch.from_numpy(rng.random((size, GRID * GRID)).argsort(axis=1)[:, : int(GRID * GRID * keep_share)])
         patches = torch.gather(patches, 1, keep)
     with torch.autocast("cpu", torch.bfloat16):
-        tokens = vision_tokens(model, to_pixels(batch.pixels), keep)
+        inner: list[torch.Tensor] = []
+        tokens = vision_tokens(model, to_pixels(batch.pixels), keep, inner)
         texts = encode_texts(model, tokenizer, batch.captions + batch.misses)
         prompts = encode_texts(model, tokenizer, bank, parts=2)
     tokens, texts, prompts = unit(tokens), unit(texts), unit(prompts)
@@ -410,6 +516,13 @@ def losses(
     score = scale * image @ gap.T
     out["without"] = _balanced(F.softplus(torch.where(chosen, -score, score)), chosen, torch.ones_like(chosen))
 
+    seen, told = torch.from_numpy(batch.seen), torch.from_numpy(batch.told)
+    names_of = prompts[:count].detach()
+    out["seen"] = heads[-1](image, names_of, seen)
+    out["told"] = heads[-1](texts[:size], names_of, told)
+    for level, (each_head, token) in enumerate(zip(heads, inner)):
+        out[f"seen_{level}"] = each_head(F.layer_norm(token.float(), token.shape[-1:]) / 14, names_of, seen)
+
     known = patches >= 0
     label = patches[known]
     dense = dense[known]
@@ -424,7 +537,10 @@ def losses(
 
 WEIGHTS = {
     "contrast": 1.0,
-    "near": 0.5,
+    "near": 1.0,
+    "seen": 1.0,
+    **{f"seen_{level}": 0.4 for level in range(5)},
+    "told": 0.7,
     "object": 0.5,
     "color": 0.2,
     "without": 0.25,
@@ -483,12 +599,18 @@ def train(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     args.work.mkdir(parents=True, exist_ok=True)
-    tokenizer = build_tokenizer(args.work / "tokenizer")
+    tokenizer = load_tokenizer(args.work)
     model = build_model(tokenizer)
+    depth = model.config.vision_config.num_hidden_layers
+    heads = torch.nn.ModuleList(PlaceHead(model.config.projection_dim) for _ in range(depth))
     decay = [p for n, p in model.named_parameters() if p.ndim > 1 and "embedding" not in n]
     plain = [p for n, p in model.named_parameters() if p.ndim <= 1 or "embedding" in n]
     optimizer = torch.optim.AdamW(
-        [{"params": decay, "weight_decay": 0.05}, {"params": plain, "weight_decay": 0.0}],
+        [
+            {"params": decay, "weight_decay": 0.05},
+            {"params": plain, "weight_decay": 0.0},
+            {"params": list(heads.parameters()), "weight_decay": 0.0},
+        ],
         lr=args.lr,
         betas=(0.9, 0.98),
         fused=True,
@@ -498,8 +620,13 @@ def train(args: argparse.Namespace) -> None:
     if path.exists():
         saved = torch.load(path, weights_only=True)
         model.load_state_dict(saved["model"])
+        heads.load_state_dict(saved["head"])
         optimizer.load_state_dict(saved["optimizer"])
         state = saved["state"]
+    elif args.start:
+        model.load_state_dict(torch.load(args.start, weights_only=True)["model"])
+    if not path.exists() and args.place_norm > 0:
+        place_patches(model, args.place_norm)
     batches: Any = mp.get_context("spawn").Queue(maxsize=6)
     maker = mp.get_context("spawn").Process(
         target=_produce, args=(args.seed, state["step"], args.batch, batches), daemon=True
@@ -510,8 +637,8 @@ def train(args: argparse.Namespace) -> None:
     mean: dict[str, float] = {}
     while state["spent"] < args.budget and (args.steps is None or state["step"] < args.steps):
         progress = state["spent"] / args.budget
-        for group in optimizer.param_groups:
-            group["lr"] = rate(progress, args.lr)
+        for number, group in enumerate(optimizer.param_groups):
+            group["lr"] = rate(progress, args.lr if number < 2 else 2e-3)
         waited = time.monotonic()
         try:
             step, batch = batches.get(timeout=120)
@@ -519,7 +646,7 @@ def train(args: argparse.Namespace) -> None:
             raise SystemExit("the process that draws scenes stopped") from None
         waited = time.monotonic() - waited
         rng = np.random.default_rng([args.seed, step, 1])
-        parts = losses(model, tokenizer, batch, rng, 0.5 if progress < args.drop_until else 1.0)
+        parts = losses(model, heads, tokenizer, batch, rng, 0.5 if progress < args.drop_until else 1.0)
         loss = sum(WEIGHTS[k] * v for k, v in parts.items())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -540,20 +667,26 @@ def train(args: argparse.Namespace) -> None:
             log.write(json.dumps({k: round(v, 5) for k, v in line.items()}) + "\n")
             log.flush()
         if time.monotonic() - saved_at > 240:
-            save(path, model, optimizer, state)
+            save(path, model, heads, optimizer, state)
             log.write(json.dumps({**state, **probe(model, tokenizer, 999)}) + "\n")
             log.flush()
             saved_at = time.monotonic()
-    save(path, model, optimizer, state)
+    save(path, model, heads, optimizer, state)
     log.write(json.dumps({**state, **probe(model, tokenizer, 999), "done": True}) + "\n")
     log.close()
     maker.terminate()
 
 
-def save(path: Path, model: Any, optimizer: Any, state: dict[str, Any]) -> None:
+def save(path: Path, model: Any, heads: torch.nn.ModuleList, optimizer: Any, state: dict[str, Any]) -> None:
     """Write the checkpoint in one move."""
     part = path.with_suffix(".part")
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "state": state}, part)
+    parts = {
+        "model": model.state_dict(),
+        "head": heads.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "state": state,
+    }
+    torch.save(parts, part)
     os.replace(part, path)
 
 
@@ -561,7 +694,8 @@ def export(work: Path, folder: Path) -> None:
     """Write the trained model as a transformers folder, weights in fp16."""
     from transformers import CLIPImageProcessorPil
 
-    tokenizer = build_tokenizer(folder)
+    tokenizer = load_tokenizer(work)
+    tokenizer.save_pretrained(folder)
     model = build_model(tokenizer)
     model.load_state_dict(torch.load(work / "checkpoint.pt", weights_only=True)["model"])
     model.half().save_pretrained(folder)
@@ -577,6 +711,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint and the log")
     parser.add_argument("--export", type=Path, help="write the model of the last checkpoint there, and stop")
+    parser.add_argument("--start", type=Path, help="checkpoint to take the model's weights from in a new work folder")
     parser.add_argument("--budget", type=float, default=4800, help="seconds of training, all legs together")
     parser.add_argument("--steps", type=int, help="stop after so many steps (for tests)")
     parser.add_argument("--batch", type=int, default=192)
@@ -585,6 +720,9 @@ def main() -> None:
         "--drop-until", type=float, default=0.35, help="share of the budget with half of the patches dropped"
     )
     parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument(
+        "--place-norm", type=float, default=5.0, help="norm of the position embeddings' map of the grid; 0: random ones"
+    )
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     if args.export:
