@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runs.helpers import counting, write_set
 
 import beholder
 from beholder._errors import RunConflictError, StoreError
+from beholder.runs import session as session_module
 from beholder.runs import store as store_module
 
 # A run in a process of its own, slow enough to be killed in the middle: small chunks, small batches, quick flushes.
@@ -198,3 +200,69 @@ def test_an_open_run_refuses_an_id_twice_and_an_empty_block(tmp_path: Path) -> N
         beholder.open_run(str(tmp_path / "b"), **options),  # type: ignore[arg-type]
     ):
         pass
+
+
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, after: int, metrics: str) -> None:
+    """A run of `count` samples in chunks of 8 that is interrupted after some chunks."""
+    monkeypatch.setattr("beholder.runs.engine.CHUNK", 8)
+    original = session_module.Scorer.score
+    calls = 0
+
+    def score(self: Any, *args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            raise KeyboardInterrupt
+        return original(self, *args)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(session_module.Scorer, "score", score)
+        evaluate(write_set(tmp_path, count), tmp_path, metrics)
+
+
+def evaluate(data: Path, tmp_path: Path, metrics: str) -> beholder.Run:
+    return beholder.evaluate(str(data), metrics=metrics, out=str(tmp_path / "out"), store=str(tmp_path / "store"))
+
+
+def test_an_interrupted_rerun_shows_what_is_scored_now_each_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting()
+    metrics = "clip_score(model=counting)"
+    monkeypatch.setattr("beholder.runs.engine.CHUNK", 8)
+    evaluate(write_set(tmp_path, 12), tmp_path, metrics)
+    interrupted(tmp_path, monkeypatch, 20, 1, metrics)
+    left = beholder.open_run_folder(tmp_path / "out")
+    assert (left.finished, left.n) == (False, 16)
+    assert len(set(left.scores.column("id").to_pylist())) == 16
+    assert evaluate(write_set(tmp_path, 20), tmp_path, metrics).n == 20
+
+
+def test_probabilities_of_an_interrupted_run_are_probabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting()
+    interrupted(tmp_path, monkeypatch, 30, 2, "pick_score(model=counting, output=probability)")
+    left = beholder.open_run_folder(tmp_path / "out")
+    assert left.n == 16
+    sums: dict[str, float] = {}
+    for row in left.scores.to_pylist():
+        sums[row["prompt"]] = sums.get(row["prompt"], 0.0) + row["pick_score"]
+    assert sums == pytest.approx(dict.fromkeys(sums, 1.0))
+    assert "pick_score_group" not in left.columns
+
+
+def test_a_kill_between_tables_and_summary_leaves_no_old_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting()
+    metrics = "clip_score(model=counting)"
+    evaluate(write_set(tmp_path, 12), tmp_path, metrics)
+
+    def killed(*args: Any) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(beholder.Run, "save_summary", killed)
+        evaluate(write_set(tmp_path, 20), tmp_path, metrics)
+    left = beholder.open_run_folder(tmp_path / "out")
+    assert left.n == 20
+    assert {row.n for row in left.summary if row.headline and not row.group} == {20}

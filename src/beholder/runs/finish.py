@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from beholder.metrics.base import SampleMetric
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.plan import PlannedMetric, group_name, score_names
 from beholder.runs.rows import conform, unify
@@ -62,29 +63,28 @@ def _grouped_scores(journal: Journal, frames: Sequence[Frame], metrics: Sequence
             continue
         values = np.concatenate([v for v, _ in columns])
         keys = pa.concat_arrays([g if g is not None else pa.nulls(len(v), pa.string()) for v, g in columns])
-        result[planned.label] = _final(planned, values, keys)
+        result[planned.label] = _final(planned.metric, values, keys)
     return result
 
 
-def _final(planned: PlannedMetric, values: np.ndarray, keys: pa.Array) -> GroupScores:
+def _final(metric: SampleMetric, values: np.ndarray, keys: pa.Array) -> GroupScores:
     """Final scores from raw ones (NaN where there is none) and every row's group."""
     codes = np.asarray(pc.dictionary_encode(keys).indices.fill_null(-1))
     scored = np.flatnonzero(~np.isnan(values) & (codes >= 0))
     order = scored[np.argsort(codes[scored], kind="stable")]
     groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []
-    final = planned.metric.score_groups(values, groups)
+    final = metric.score_groups(values, groups)
     statuses = {row: (status.value, reason) for row, (status, reason) in final.statuses.items()}
     return np.asarray(final.values, dtype=np.float64), statuses
 
 
-def with_final_scores(table: pa.Table, metrics: Sequence[PlannedMetric]) -> pa.Table:
-    """A table of all rows, where values that depend on other rows take the place of the raw ones."""
-    for planned in metrics:
-        name = group_name(planned.label)
-        values, keys = _value_and_group(table, planned.label, name)
-        if keys is not None:
-            table = _with_group_scores(table.drop_columns([name]), planned.label, *_final(planned, values, keys), 0)
-    return table
+def with_final_scores(table: pa.Table, label: str, metric: SampleMetric) -> pa.Table:
+    """A table of all rows as the journal has them, where values that depend on other rows replace the raw ones."""
+    name = group_name(label)
+    values, keys = _value_and_group(table, label, name)
+    if keys is None:
+        return table
+    return _with_group_scores(table.drop_columns([name]), label, *_final(metric, values, keys), 0)
 
 
 def _value_and_group(table: pa.Table, label: str, group: str) -> tuple[np.ndarray, pa.Array | None]:

@@ -31,4 +31,6 @@ def score_in_memory(plan: Plan, config: RunConfig, parts: Iterable[Sequence[Samp
     tables = [pa.Table.from_batches([batch]) for _, batch in scored]
     schema = unify([table.schema for table in tables])
     table = pa.concat_tables([conform(table, schema) for table in tables])
-    return with_final_scores(table, plan.metrics), notice_lines(header for header, _ in scored)
+    for planned in plan.metrics:
+        table = with_final_scores(table, planned.label, planned.metric)
+    return table, notice_lines(header for header, _ in scored)

@@ -59,7 +59,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """False for a run that was interrupted or is still running."""
-        return (self.path / "scores.parquet").exists()
+        return self.header["status"] == "finished" and (self.path / "scores.parquet").exists()
 
     @property
     def scores(self) -> pa.Table:
@@ -138,13 +138,13 @@ class Run:
 
     def _finisher(self, item: Mapping[str, Any]) -> Callable[[float], float]:
         """What a metric does to an aggregate. Most take the mean as it is, so the metric itself need not be here."""
+        return float if item.get("plain_mean") else self._metric(item).finish_aggregate
+
+    def _metric(self, item: Mapping[str, Any]) -> SampleMetric:
         from beholder._identity import parse_spec
         from beholder.metrics.base import make_metric
 
-        if item.get("plain_mean"):
-            return float
-        metric = self._own.get(item["label"]) or make_metric(parse_spec(item["identity"]))
-        return metric.finish_aggregate
+        return self._own.get(item["label"]) or make_metric(parse_spec(item["identity"]))
 
     def save_summary(self, rows: Sequence[Summary]) -> None:
         """Writes `summary.json`."""
@@ -181,7 +181,13 @@ class Run:
         if self.finished:
             with self._readable():
                 return pq.read_table(self.path / "scores.parquet", columns=None if names is None else list(names))
+        from beholder.runs.finish import with_final_scores
+        from beholder.runs.plan import group_name
+
         table = _journal_table(self.path / "journal.bin", self.labels)
+        for item in self.header["metrics"]:
+            if group_name(item["label"]) in table.column_names:
+                table = with_final_scores(table, item["label"], self._metric(item))
         return table if names is None else table.select([name for name in names if name in table.column_names])
 
 
@@ -195,7 +201,13 @@ def _journal_table(path: Path, labels: Iterable[str]) -> pa.Table:
     with Journal(path, write=False) as journal:
         tables = list(journal.tables())
     schema = unify([empty.schema, *[table.schema for table in tables]])
-    return pa.concat_tables([conform(table, schema) for table in [empty, *tables]])
+    return _newest(pa.concat_tables([conform(table, schema) for table in [empty, *tables]]))
+
+
+def _newest(table: pa.Table) -> pa.Table:
+    """One row for each id: the journal also holds chunks of an input that has changed since."""
+    last = {name: row for row, name in enumerate(table.column("id").to_pylist())}
+    return table if len(last) == table.num_rows else table.take(sorted(last.values()))
 
 
 def open_run_folder(path: str | Path) -> Run:

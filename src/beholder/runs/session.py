@@ -74,7 +74,10 @@ class Session:
         """Writes tables and summary of the scored frames."""
         self.scorer.release()
         self.progress.stage("writing tables", None)
+        # A summary of older tables must not be taken for one of these; without one it is made from the tables.
+        (self.folder.path / "summary.json").unlink(missing_ok=True)
         write_tables(self.folder.path, self.journal, frames, self.plan.metrics)
+        self.folder.finish("finished")
         self.folder.header["notices"] = notice_lines(frame.header for frame in frames)
         if self.store.forgotten:
             self.folder.header["notices"].append(
