@@ -26,6 +26,24 @@ from beholder.runs.plan import make_labels, make_metrics, make_plan
             ["clip_score(model=fake:dim=8, variant=x100)", "clip_score(model=fake:dim=4, variant=x100)"],
             ["clip_score(model=fake:dim=8)", "clip_score(model=fake:dim=4)"],
         ),
+        (
+            ["clip_i(model=fake)", "clip_i(model=fake, reduce=max)", "clip_i,model=fake,reduce=first,as=f"],
+            ["clip_i", "clip_i(reduce=max)", "f"],
+        ),
+        (
+            [
+                "clip_i(model=a:1, reduce=max)",
+                "clip_i(model=a:1, reduce=first)",
+                "clip_i(model=b:1, reduce=max)",
+                "clip_i(model=b:1, reduce=first)",
+            ],
+            [
+                "clip_i(model=a:1, reduce=max)",
+                "clip_i(model=a:1, reduce=first)",
+                "clip_i(model=b:1, reduce=max)",
+                "clip_i(model=b:1, reduce=first)",
+            ],
+        ),
     ],
 )
 def test_labels_are_short_and_tell_metrics_apart(asked: list[str], labels: list[str]) -> None:

@@ -132,7 +132,10 @@ def _check_own(metric: SampleMetric) -> None:
 
 def make_labels(metrics: Sequence[tuple[SampleMetric, str | None]]) -> list[str]:
     """Column labels: `as=`, else the name, else the name with the shortest option that tells it from its namesakes."""
-    labels = [label or _short_label(metric, [m for m, _ in metrics]) for metric, label in metrics]
+    unnamed = [metric for metric, label in metrics if not label]
+    short = [_short_label(metric, unnamed) for metric in unnamed]
+    made = iter([m.identity if short.count(text) > 1 else text for m, text in zip(unnamed, short, strict=True)])
+    labels = [label or next(made) for _, label in metrics]
     if len(set(labels)) != len(labels):
         twice = sorted({label for label in labels if labels.count(label) > 1})
         raise OptionError("labels must differ", got=", ".join(twice), fix="Give each its own with as=LABEL")
@@ -164,6 +167,7 @@ def group_name(label: str) -> str:
 
 
 def _short_label(metric: SampleMetric, all_metrics: Sequence[SampleMetric]) -> str:
+    """The name with the shortest option that no namesake shares, or the name alone where each option is shared."""
     name = metric.info.name
     others = [m for m in all_metrics if m.info.name == name and m is not metric]
     if not others or metric.identity == name:
@@ -174,7 +178,7 @@ def _short_label(metric: SampleMetric, all_metrics: Sequence[SampleMetric]) -> s
         for key, value in shown.items()
         if all(parse_spec(other.identity).options.get(key) != value for other in others)
     ]
-    return min(candidates, key=lambda text: (len(text), text), default=metric.identity)
+    return min(candidates, key=lambda text: (len(text), text), default=name)
 
 
 def make_plan(
