@@ -221,3 +221,13 @@ def test_fsspec_manifest_and_paths():
         "memory://bucket/set/s3x.png",
         "memory://other/c.png",
     ]
+
+
+def test_column_names_that_are_no_text_and_two_kept_under_one_name_are_faults() -> None:
+    with pytest.raises(InputError, match=r"column names must be text; got 5"):
+        open_source([{"output": "a.png", 5: "x"}]).check()
+    rows = [{"output": "a.png", "tag": "x", "label": "y"}]
+    with pytest.raises(InputError, match=r"'tag' and 'label' would both be kept as 'label'"):
+        open_source(rows, mapping={"tag": "label"}).check()
+    (sample,) = open_source(rows, mapping={"tag": "label", "label": "old"})
+    assert sample.extras == {"label": "x", "old": "y"}

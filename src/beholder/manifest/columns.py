@@ -67,7 +67,11 @@ def resolve(columns: Sequence[str], mapping: Mapping[str, str] | None = None) ->
     chosen: dict[str, list[str]] = {}
     extras: list[tuple[str, str]] = []
     mapped = {target for column, target in mapping.items() if column in columns}
+    odd: list[object] = [column for column in columns if not isinstance(column, str)]
+    faults = [f"column names must be text; got {column!r}" for column in odd]
     for column in columns:
+        if column in odd:
+            continue
         if column in mapping:
             target = mapping[column]
             if target in COLUMNS:
@@ -80,11 +84,18 @@ def resolve(columns: Sequence[str], mapping: Mapping[str, str] | None = None) ->
             extras.append((column, column))
         else:
             chosen.setdefault(name, []).append(column)
-    faults = [
+    faults += [
         f"columns {' and '.join(map(repr, several))} both mean {name!r}; "
         f"say which one does, for example mapping={{{several[-1]!r}: 'other_{several[-1]}'}} to keep the other apart"
         for name, several in chosen.items()
         if len(several) > 1
+    ]
+    kept = [name for _, name in extras]
+    faults += [
+        f"columns {' and '.join(repr(column) for column, other in extras if other == name)} would both be kept as "
+        f"{name!r}; map one of them to another name"
+        for name in dict.fromkeys(kept)
+        if kept.count(name) > 1
     ]
     fields = tuple((several[0], name) for name, several in chosen.items() if len(several) == 1)
     return Resolution(fields, tuple(extras), tuple(faults))

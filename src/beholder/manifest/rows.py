@@ -125,7 +125,7 @@ class RowAdapter:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = resolve(key, self._mapping)
-            self._seen.update(key)
+            self._seen.update(map(str, key))
             self._output_seen |= any(name == "output" for _, name in plan.fields) or bool(plan.faults)
         for message in plan.faults:
             if row and message not in self._faulty:
