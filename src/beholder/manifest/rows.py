@@ -37,6 +37,7 @@ class RowAdapter:
         mapping: user's column → canonical column, before the aliases.
         base: folder that relative paths start from; "" for the working folder.
         value_range: range of float arrays, handed to `as_medium`.
+        copy: True for rows whose outputs in memory may change while later rows are made.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class RowAdapter:
         mapping: Mapping[str, str] | None = None,
         base: str = "",
         value_range: tuple[float, float] | None = None,
+        copy: bool = False,
     ) -> None:
+        from beholder.media.arrays import kept_apart
         from beholder.media.sources import as_medium
 
         self._as_medium: AsMedium = as_medium
@@ -58,7 +61,7 @@ class RowAdapter:
         self._output_seen = False
         self._convert: dict[str, Callable[[Any], Any]] = {
             "id": as_label,
-            "output": self._output,
+            "output": (lambda cell: kept_apart(self._medium(cell))) if copy else self._medium,
             "prompt": as_text,
             "references": self._references,
             "masks": self._masks,
@@ -173,9 +176,6 @@ class RowAdapter:
         if isinstance(path, Located) or self._remote_base:
             return self._as_medium(str(join(self._base, path)), value_range=self._value_range)
         return self._as_medium(path, base=self._base or None, value_range=self._value_range)
-
-    def _output(self, cell: Any) -> Medium | None:
-        return self._medium(cell)
 
     def _references(self, cell: Any) -> tuple[Medium, ...] | None:
         items = [self._medium(item) for item in as_list(cell)]

@@ -140,7 +140,9 @@ class RowSource:
     def _samples(self, rows: Iterator[Row], faults: list[Fault], *, doubles: bool = False) -> Iterator[Sample]:
         from beholder.media.arrays import kept_apart
 
-        adapter = RowAdapter(mapping=self._mapping, base=self.base, value_range=self._value_range)
+        # The next step of a generator may write into the same array.
+        reused = not self.replayable
+        adapter = RowAdapter(mapping=self._mapping, base=self.base, value_range=self._value_range, copy=reused)
         ledger = Ledger()
         empty = True
         for number, item in rows:
@@ -150,12 +152,12 @@ class RowSource:
                 continue
             if isinstance(item, Sample):
                 sample, by_content = item if item.row is not None else dataclasses.replace(item, row=number), False
+                if reused:
+                    sample = dataclasses.replace(sample, output=kept_apart(sample.output))
             elif (adapted := adapter.adapt(number, item, faults)) is not None:
                 sample, by_content = adapted
             else:
                 continue
-            if not self.replayable:  # the next step of a generator may write into the same array
-                sample = dataclasses.replace(sample, output=kept_apart(sample.output))
             first = ledger.add(sample.id, number)
             if first is not None and by_content:
                 sample, first = _numbered(sample, ledger, number), None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -148,9 +148,9 @@ def kept_apart(medium: Medium | None) -> Medium | None:
     An image that Pillow opened from a file keeps its object: its format tells how its samples are read.
     """
     if isinstance(medium, ArrayMedium):
-        return replace(medium, array=medium.array.copy())
+        return ArrayMedium(medium.array.copy(), medium.name, medium.channels_first, medium.value_range)
     if isinstance(medium, PilMedium) and medium.image.format is None:
-        return replace(medium, image=medium.image.copy())
+        return PilMedium(medium.image.copy(), medium.name, medium.value_range)
     return medium
 
 
