@@ -43,6 +43,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "AVIF", "PPM
 """What is read. Formats that start other programs (EPS), or that match almost any bytes (TGA), are left out."""
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_PNG_KINDS = (b"IHDR", b"PLTE", b"IDAT", b"tRNS")
 _DEFAULT = DecodeOptions()
 
 
@@ -121,10 +122,10 @@ def _load(data: bytes, options: DecodeOptions, name: str) -> tuple[Image.Image, 
     if not data:
         raise MediaError(Status.UNREADABLE, f"{name}: the file is empty (0 bytes)")
     if data.startswith(_PNG_SIGNATURE):
-        _check_png(data, name)
+        check_png(data, name)
 
     def load() -> tuple[Image.Image, str, list[str]]:
-        image = _open(data, name)
+        image = open_image(data, name)
         raw_mode, notes = _raw_mode(image), []
         check_size(*image.size, options, name)
         if _check_frames(image, options, name):
@@ -136,10 +137,10 @@ def _load(data: bytes, options: DecodeOptions, name: str) -> tuple[Image.Image, 
         image.load()
         return image, raw_mode, notes
 
-    return _guarded(load, name)
+    return guarded(load, name)
 
 
-def _open(data: bytes, name: str) -> ImageFile.ImageFile:
+def open_image(data: bytes, name: str) -> ImageFile.ImageFile:
     """The picture behind the bytes, its header read.
 
     Not through `Image.open`: its check of the size is a warning from a limit that the whole process shares, while
@@ -160,10 +161,20 @@ def _open(data: bytes, name: str) -> ImageFile.ImageFile:
                 failure = error
     if failure is not None:
         raise failure
-    raise UnidentifiedImageError(_what_it_is(data))
+    raise UnidentifiedImageError(what_it_is(data))
 
 
-def _what_it_is(data: bytes) -> str:
+def image_format(head: bytes) -> str | None:
+    """Which of `FORMATS` a file's first 16 bytes belong to; None for anything else."""
+    for kind in FORMATS:
+        accepts = Image.OPEN.get(kind, (None, None))[1]
+        if accepts is not None and accepts(head[:16]) is True:
+            return kind
+    return None
+
+
+def what_it_is(data: bytes) -> str:
+    """Says of bytes that are no image what they seem to be."""
     if data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"mif1", b"hevc"):
         return "HEIC is not read; convert the file to JPEG or PNG"
     start = data[:40]
@@ -172,8 +183,8 @@ def _what_it_is(data: bytes) -> str:
     return "not an image of a known format (" + ", ".join(FORMATS) + ")"
 
 
-def _check_png(data: bytes, name: str) -> None:
-    """Refuses a PNG whose image data do not match their checksums; Pillow does not look at those."""
+def check_png(data: bytes, name: str, *, kinds: tuple[bytes, ...] = _PNG_KINDS) -> None:
+    """Refuses a PNG whose chunks of some kinds do not match their checksums; Pillow does not look at those."""
     view, at, end = memoryview(data), len(_PNG_SIGNATURE), len(data)
     while at + 12 <= end:
         stop = at + 12 + int.from_bytes(view[at : at + 4], "big")
@@ -182,7 +193,7 @@ def _check_png(data: bytes, name: str) -> None:
             return
         if stop > end:
             break
-        if kind in (b"IHDR", b"PLTE", b"IDAT", b"tRNS"):
+        if kind in kinds:
             stated = int.from_bytes(view[stop - 4 : stop], "big")
             if zlib.crc32(view[at + 4 : stop - 4]) != stated:
                 chunk = kind.decode("ascii")
@@ -250,7 +261,7 @@ def loaded(image: Image.Image, name: str) -> Image.Image:
         image.load()
         return image
 
-    return _guarded(load, name)
+    return guarded(load, name)
 
 
 def object_orientation(image: Image.Image, notes: list[str]) -> int:
@@ -287,7 +298,7 @@ def _decode_object(image: Image.Image, options: DecodeOptions, name: str, value_
 # ---------------------------------------------------------------- calling Pillow
 
 
-def _guarded(call: Callable[[], _T], name: str) -> _T:
+def guarded(call: Callable[[], _T], name: str) -> _T:
     """What Pillow makes of a file, or `MediaError`."""
     try:
         with _whole_pictures_only:
