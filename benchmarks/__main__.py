@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import platform
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from benchmarks.table import Row, format_rows
 
 NAMES = ("start", "ideal_loop", "reruns", "matrix", "overhead", "memory")
+if importlib.util.find_spec("av") is not None:
+    NAMES = (*NAMES, "video")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
