@@ -47,3 +47,14 @@ def test_demo_can_be_interrupted(beholder: Callable[..., Any], monkeypatch: pyte
 
 def test_a_seed_below_zero_is_wrong_use(beholder: Callable[..., Any]) -> None:
     assert beholder("demo", "--seed", "-1").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("out", "said"), [("samples.jsonl", "Name another with -o"), (".", "must be empty or hold a demo")]
+)
+def test_a_demo_takes_the_place_of_nothing_else(beholder: Callable[..., Any], data: Path, out: str, said: str) -> None:
+    before = {path: path.read_bytes() for path in data.parent.rglob("*") if path.is_file()}
+    result = beholder("demo", "-o", out, "--model", FAKE)
+    assert result.exit_code == 2, result.stderr
+    assert said in result.stderr
+    assert {path: path.read_bytes() for path in data.parent.rglob("*") if path.is_file()} == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from beholder._errors import UserError
 from beholder.runs.config import make_config
 from beholder.runs.plan import make_plan
 from beholder.runs.progress import NoProgress, Progress
@@ -13,6 +14,9 @@ from beholder.scenes import demo_set, write_demo_set
 
 METRICS = ("clip_score", "clip_i")
 """What the demo data set is scored with."""
+
+_OWN = {"images", "masks", "references", "reference_masks", "manifest.jsonl", "run"}
+"""What a demo's folder holds; all of it may be drawn anew."""
 
 
 def run_demo(out: str, *, seed: int = 0, model: str = "demo:emoji", progress: Progress | None = None) -> Run:
@@ -30,10 +34,14 @@ def run_demo(out: str, *, seed: int = 0, model: str = "demo:emoji", progress: Pr
 
     Returns:
         The finished run.
+
+    Raises:
+        UserError: a folder that cannot be written, or that holds something else.
     """
     progress = progress or NoProgress()
     make_plan(make_config({"metrics": METRICS, "model": model}))  # a model that is not there is told of at once
     folder = Path(out)
+    _claim(folder)
     items = demo_set(seed)
     progress.stage("drawing scenes", len(items))
     manifest = write_demo_set(items, folder, progress=lambda _: progress.advance(1))
@@ -41,3 +49,21 @@ def run_demo(out: str, *, seed: int = 0, model: str = "demo:emoji", progress: Pr
         {"data": str(manifest), "metrics": METRICS, "model": model, "out": str(folder / "run"), "by": ("method",)}
     )
     return execute(config, progress=progress)
+
+
+def _claim(folder: Path) -> None:
+    """Makes sure that the demo can be written there and takes the place of nothing else."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        others = sorted({path.name for path in folder.iterdir()} - _OWN)
+    except OSError as error:
+        raise UserError(
+            f"the demo's folder {folder} must be a folder that can be written",
+            got=error.strerror or str(error),
+            fix="Name another with -o",
+        ) from error
+    if others:
+        shown = ", ".join(others[:5]) + (" …" if len(others) > 5 else "")
+        raise UserError(
+            f"the demo's folder {folder} must be empty or hold a demo", got=shown, fix="Name another with -o"
+        )
