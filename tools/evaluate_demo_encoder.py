@@ -24,6 +24,7 @@ from PIL import Image
 
 from beholder import scenes as S
 from beholder.scenes import vocabulary
+from beholder.scenes.captions import places_of, relations_of
 
 FOLDER = Path(__file__).parents[1] / "src" / "beholder" / "assets" / "demo_emoji"
 SEED = 770_000
@@ -159,15 +160,29 @@ def retrieval(enc: Encoder, rounds: int, size: int = 100) -> dict[str, Any]:
     return {"image_to_text": share(np.concatenate(to_text)), "text_to_image": share(np.concatenate(to_image))}
 
 
+def positions(enc: Encoder, count: int) -> dict[str, Any]:
+    """Places of lone objects of which exactly one of five place words is true.
+
+    "position": the true side against its opposite (left or right, top or bottom), objects in the middle left out.
+    "position_of_five": the true word against the four others; much of it is decided close to a boundary.
+    """
+    places = ("left", "right", "top", "bottom", "middle")
+    scenes = draw(4, count, ONE, lambda scene: sum(p in places for p in places_of(scene.objects[0])) == 1)
+    side, five = [], []
+    for scene, image in zip(scenes, enc.images([S.render(scene) for scene in scenes])):
+        item = scene.objects[0]
+        sims = enc.texts([f"a photo of {phrase(item.name)} {S.PLACES[p]}" for p in places]) @ image
+        truth = next(places.index(p) for p in places_of(item) if p in places)
+        five.append(int(np.argmax(sims)) == truth)
+        if truth < 4:
+            side.append(sims[truth] > sims[truth ^ 1])
+    return {"position": share(np.array(side)), "position_of_five": share(np.array(five))}
+
+
 def attributes(enc: Encoder, count: int) -> dict[str, Any]:
     """Place, relation, background colour, texture, count and size, each as a choice among its words."""
     out: dict[str, Any] = {}
-    places = ("left", "right", "top", "bottom", "middle")
-    keep = lambda scene: sum(p in places for p in _places(scene.objects[0])) == 1  # noqa: E731
-    scenes = draw(4, count, ONE, keep)
-    texts = [[f"a photo of {phrase(s.objects[0].name)} {S.PLACES[p]}" for p in places] for s in scenes]
-    truth = [next(places.index(p) for p in _places(s.objects[0]) if p in places) for s in scenes]
-    out["position"] = share(choice(enc, scenes, texts, truth))
+    out |= positions(enc, count)
     pairs = S.SceneOptions(counts=(2,), count_weights=(), repeat=0.0)
     scenes = draw(5, count, pairs, lambda s: bool(_relations(s)))
     relations = [_relations(s)[0] for s in scenes]
@@ -199,15 +214,7 @@ def attributes(enc: Encoder, count: int) -> dict[str, Any]:
     return out
 
 
-def _places(item: S.SceneObject) -> tuple[str, ...]:
-    from beholder.scenes.captions import places_of
-
-    return places_of(item)
-
-
 def _relations(scene: S.Scene) -> tuple[str, ...]:
-    from beholder.scenes.captions import relations_of
-
     return relations_of(*scene.objects) if len(scene.names) == 2 == len(scene.objects) else ()
 
 

@@ -19,7 +19,7 @@ CARD = json.loads((FOLDER / "card.json").read_text(encoding="utf-8"))
 
 # Golden value of the shipped weights in float32 on a CPU; the tolerance leaves room for other matrix kernels.
 GOLDEN_TEXTS = ("a photo of a cat on a blue background", "a photo of a dog on a blue background")
-GOLDEN_COSINES = (0.52035, 0.08113)
+GOLDEN_COSINES = (0.49999, 0.07509)
 TOLERANCE = 2e-4
 
 
@@ -98,7 +98,7 @@ def test_headline_figures_hold_on_fresh_scenes(encoder: Encoder) -> None:
     one = [scenes.sample_scene(rng, lone) for _ in range(150)]
     images = encoder.images(one)
     top = (images @ encoder.texts([f"a photo of {named(n)}" for n in names]).T).argmax(axis=1)
-    assert np.mean([names[i] == scene.names[0] for i, scene in zip(top, one)]) >= 0.95
+    assert np.mean([names[i] == scene.names[0] for i, scene in zip(top, one)]) >= 0.94
     right = 0
     for scene, image in zip(one[:60], images):
         lines = [scenes.Claim((scenes.Mention(scene.names[0]),), color=c).text("photo") for c in colors]
@@ -119,6 +119,20 @@ def test_patches_point_at_the_object(encoder: Encoder) -> None:
         share = scenes.masks(scene, 64).reshape(-1, 8, 8, 8, 8).mean(axis=(2, 4)).reshape(-1, 64)
         hits.append(any(s[best] >= 0.25 for s, o in zip(share, scene.objects) if o.name == scene.names[0]))
     assert np.mean(hits) >= 0.94
+
+
+def test_places_are_told_apart(encoder: Encoder) -> None:
+    """True captions that name a place or a relation score above the same captions with it turned round."""
+    rng = np.random.default_rng([5, 4])
+    right = []
+    while len(right) < 120:
+        scene = scenes.sample_scene(rng)
+        claim = scenes.describe(scene, rng, detail=1.0)
+        wrong = scenes.contradict(claim, scene, rng, kind="place")
+        if wrong is not None:
+            good, bad = encoder.texts([claim.text("photo"), wrong.text("photo")]) @ encoder.images([scene])[0]
+            right.append(good > bad)
+    assert np.mean(right) >= 0.9
 
 
 def test_with_and_without(encoder: Encoder) -> None:
