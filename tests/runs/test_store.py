@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,6 +169,22 @@ def test_several_processes_share_one_store(tmp_path: Path) -> None:
     assert len(rows) == 121
     assert all(columns["n_tokens"][rows[key(n)]] == n for n in [*range(120), 1000])
     store.close()
+
+
+def _open_at_once(folder: str, barrier: Any) -> None:
+    barrier.wait()
+    FeatureStore(folder).close()
+
+
+def test_a_new_store_can_be_opened_by_several_processes_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(4)
+    workers = [context.Process(target=_open_at_once, args=(str(tmp_path), barrier)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0, 0]
 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:

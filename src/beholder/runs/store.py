@@ -38,6 +38,7 @@ FLUSH_BYTES = 8 << 20
 FLUSH_SECONDS = 5.0
 _OPEN_BYTES = 8 << 20
 _QUERY_KEYS = 500
+_LOCK_SECONDS = 60.0
 
 _SCHEMA = """
 create table if not exists meta(key text primary key, value text) without rowid;
@@ -100,12 +101,8 @@ class FeatureStore:
             else:
                 (self.folder / "shards").mkdir(parents=True, exist_ok=True)
                 where = str(self.folder / "index.sqlite")
-            db = sqlite3.connect(where, timeout=60, isolation_level=None, check_same_thread=False)
-            db.execute("pragma journal_mode=wal")
-            db.execute("pragma synchronous=normal")
-            db.executescript(_SCHEMA)
-            db.execute("insert or ignore into meta values('version', ?)", (str(STORE_VERSION),))
-            version = int(db.execute("select value from meta where key='version'").fetchone()[0])
+            db = sqlite3.connect(where, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+            version = _set_up(db)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(
                 f"the feature store {self.folder} must be a folder that can be written",
@@ -491,3 +488,28 @@ def cache_root() -> Path:
         return Path(explicit).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base).expanduser() if base else Path.home() / ".cache") / "beholder"
+
+
+def _set_up(db: sqlite3.Connection) -> int:
+    """Makes what a new index lacks and gives its version.
+
+    Two processes that open a new index at once: SQLite refuses the change to WAL at once, without waiting for the lock
+    as it does for every other statement. So the waiting is done here.
+    """
+    give_up = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            db.execute("pragma journal_mode=wal")
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.02)
+    db.execute("pragma synchronous=normal")
+    db.execute("begin immediate")
+    for statement in _SCHEMA.split(";"):
+        db.execute(statement)
+    db.execute("insert or ignore into meta values('version', ?)", (str(STORE_VERSION),))
+    version = int(db.execute("select value from meta where key='version'").fetchone()[0])
+    db.execute("commit")
+    return version
