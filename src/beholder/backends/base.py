@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from beholder._errors import NoValue
 from beholder._hashing import hash_json
 from beholder.media.base import Picture
 from beholder.records import ModelCard
@@ -18,7 +19,25 @@ if TYPE_CHECKING:
     import numpy as np
 
 Columns = Mapping[str, "np.ndarray"]
-"""One feature of n items as arrays by name, each with leading dimension n."""
+"""One feature of n items as arrays by name, each with leading dimension n.
+
+An array of dtype object holds one thing a row: arrays of one dtype and one width that differ in length (the boxes of a
+picture: (k, 4)), or texts. The feature store keeps both.
+"""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a backend made of n items.
+
+    Args:
+        columns: features by name, n rows each. Rows of failed items are there too and are never read.
+        failures: row → why it has no feature ("no_face", "refused" …). An exception instead fails the whole batch,
+            whose items are then tried one by one.
+    """
+
+    columns: Columns
+    failures: Mapping[int, NoValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -37,6 +56,7 @@ class ResolvedModel:
         locations: further folders by role (a tokenizer that stands elsewhere). Never printed into run files.
         constants: numbers that belong to the checkpoint ("logit_scale": exp of the stored parameter), known before
             loading, so that a run whose features are all stored has them too.
+        capability: what the loaded model can do (see `kinds.py`). A file may serve several: BLIP-2 encodes and matches.
     """
 
     asked: str
@@ -49,19 +69,21 @@ class ResolvedModel:
     details: Mapping[str, Any] = field(default_factory=dict)
     locations: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, float] = field(default_factory=dict)
+    capability: str = "ImageTextEncoder"
 
     @property
     def key(self) -> str:
         """Hash of everything about the model that a feature depends on; no path, no device."""
-        return hash_json(
-            {
-                "weights": self.weights_sha256,
-                "engine": self.id.partition(":")[0],
-                "arch": self.card.arch,
-                "preprocessing": dict(self.preprocessing),
-                "dtype": self.dtype,
-            }
-        )
+        facts: dict[str, Any] = {
+            "weights": self.weights_sha256,
+            "engine": self.id.partition(":")[0],
+            "arch": self.card.arch,
+            "preprocessing": dict(self.preprocessing),
+            "dtype": self.dtype,
+        }
+        if self.capability != "ImageTextEncoder":
+            facts["capability"] = self.capability
+        return hash_json(facts)
 
 
 class Engine(Protocol):
@@ -83,8 +105,8 @@ class Engine(Protocol):
         """
         ...
 
-    def load(self, model: ResolvedModel, *, device: str) -> ImageTextEncoder:
-        """Loads the model completely or raises `WeightsMismatchError`."""
+    def load(self, model: ResolvedModel, *, device: str) -> Any:
+        """Loads the model completely, as its `capability`, or raises `WeightsMismatchError`."""
         ...
 
 
@@ -129,6 +151,121 @@ class ImageTextEncoder(Protocol):
     def close(self) -> None: ...
 
 
-FeatureKind = Literal["image_embedding", "text_embedding"]
-"""Kinds of feature there are: each names its item ("image_…": a medium, "text_…": a string) and is made by one
-capability. Later capabilities add kinds here and a maker in `features.py`."""
+class VisualModel(Protocol):
+    """What all models of visuals but `ImageTextEncoder` have in common.
+
+    Their method (see `kinds.py`) takes prepared visuals and gives `Made`. For kinds of pairs it also takes
+    `pairs`, a list of (number of the visual in `visuals`, text): a visual's own work is done once for all its texts.
+    The slot's parameters come as keywords. Numbers of a row must not depend on its neighbours.
+
+    `batch` is how many visuals come at once; the engine fills a short batch up with copies where the kind is not one
+    of pairs. `pair_batch` is how many pairs come at once, at most. `takes_video` is True when several pictures make
+    one visual (`prepare` is then given all of them, in order); else `prepare` is given one picture.
+    """
+
+    model: ResolvedModel
+    constants: Mapping[str, float]
+    batch: int
+    takes_video: bool
+
+    def prepare(self, pictures: Sequence[Picture]) -> Any:
+        """The model's input for one visual; runs in decode threads, so it must be thread-safe."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class VideoTextEncoder(VisualModel, Protocol):
+    """Videos and texts to one space: X-CLIP, VideoPrism, UMT, InternVideo2. A still picture is a clip of equal frames.
+
+    `frames` is how many frames a clip has (a policy `uniform:frames` is the default for it). `encode_videos` gives the
+    column "embedding" (n, d); `encode_texts` is that of `ImageTextEncoder`.
+    """
+
+    frames: int
+    text_batch: int
+
+    def encode_videos(self, visuals: Sequence[Any]) -> Made: ...
+
+    def encode_texts(self, texts: Sequence[str]) -> Columns: ...
+
+
+class Matcher(VisualModel, Protocol):
+    """Visual and text to one matching value: BLIP, BLIP-2, ImageReward.
+
+    `match` gives the column "logit" (n,) float32: for a head of two classes the difference of the match and no-match
+    logits, so that sigmoid(logit) is the softmax's probability; for a reward model its reward. It may add
+    "n_tokens" and "truncated" of the text.
+    """
+
+    pair_batch: int
+
+    def match(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, str]]) -> Made: ...
+
+
+class AnswerScorer(VisualModel, Protocol):
+    """Visual and question to how likely an answer is: vision-language models, local ones and APIs.
+
+    `answer` gives columns of log probabilities (n,) float64 (-inf where a probability is 0):
+    "first_token": of the first token of `answer` at the first answer position, over the whole vocabulary;
+    "sequence": of all tokens of `answer` (and the end token where the family's published rule counts it);
+    "n_answer" (n,) int32: how many tokens that were; "yes", "no": of all forms of yes and of no at that position;
+    "rest": of what the model did not tell (APIs return the top tokens only), -inf for local models.
+    A model that cannot give a column leaves it out. The question is the rendered prompt's text; chat markup and where
+    the picture goes are the family's own matter, and are stated in `model.preprocessing["prompt"]`.
+    """
+
+    pair_batch: int
+
+    def answer(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, str]], *, answer: str = "Yes") -> Made: ...
+
+
+class Judge(VisualModel, Protocol):
+    """Visual and instruction to a written reply.
+
+    `reply` gives the column "text" (object: str): the raw reply. Refusals, time-outs and empty replies are failures.
+    """
+
+    pair_batch: int
+
+    def reply(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, str]], **settings: Any) -> Made: ...
+
+
+class ImageScorer(VisualModel, Protocol):
+    """One number a picture, without a text: aesthetics, artness. `score_images` gives the column "score" (n,)."""
+
+    def score_images(self, visuals: Sequence[Any]) -> Made: ...
+
+
+class FaceAnalyser(VisualModel, Protocol):
+    """The faces of a picture. `analyse` gives object columns with one row a face, by falling score:
+
+    "boxes" (k, 4) float32, x0 y0 x1 y1 in pixels of the decoded picture, clamped to it; "scores" (k,) float32;
+    "landmarks" (k, p, 2) float32; "embedding" (k, d) float32, where the backend has a recognition model. A picture
+    without a face has k = 0: that is a result, not a failure.
+    """
+
+    def analyse(self, visuals: Sequence[Any], **settings: Any) -> Made: ...
+
+
+class Segmenter(VisualModel, Protocol):
+    """Picture and short phrase to instances.
+
+    `segment` gives object columns with one row an instance, by falling score: "scores" (k,) float32, "boxes" (k, 4)
+    float32 (x0 y0 x1 y1 in pixels of the decoded picture), "counts" uint32: the run lengths of all k masks one
+    behind the other (column by column, background first, as in COCO), "lengths" (k,) int32: how many counts each mask
+    has; and the plain column "size" (n, 2) int32: height and width of the masks, which are those of the decoded
+    picture. No instance is k = 0: a result, not a failure.
+    """
+
+    pair_batch: int
+
+    def segment(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, str]], **settings: Any) -> Made: ...
+
+
+class Detector(VisualModel, Protocol):
+    """Picture and phrase to boxes: the columns "scores" and "boxes" of `Segmenter`."""
+
+    pair_batch: int
+
+    def detect(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, str]], **settings: Any) -> Made: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator
 from functools import lru_cache
@@ -122,6 +123,10 @@ _OPENAI_PAIRS = (
 )
 
 
+CARD_MODULES: tuple[str, ...] = ()
+"""Modules with the cards of other families: each has a function `cards()` and imports nothing heavy."""
+
+
 def all_cards() -> tuple[ModelCard, ...]:
     """Cards of all models known by name, by engine and id; imports nothing heavy."""
     return tuple(_cards_by_id().values())
@@ -154,6 +159,8 @@ def expected_activation(repo: str) -> str | None:
 @lru_cache(maxsize=1)
 def _cards_by_id() -> dict[str, ModelCard]:
     cards = [*_openai_hf(), _pickscore(), *_siglip_hf(), *_other_hf(), *_open_clip(), demo_card(), *_fake()]
+    for name in CARD_MODULES:
+        cards += importlib.import_module(name).cards()
     return {card.id: card for card in cards}
 
 

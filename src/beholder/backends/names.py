@@ -118,6 +118,11 @@ def _of_engine(text: str, name: str, engines: Iterable[str]) -> ModelName:
         return _hf(text, rest)
     if engine == "open_clip":
         return _open_clip(text, rest)
+    if rest and _looks_like_path(rest):
+        path = Path(rest).expanduser()
+        if not path.exists():
+            raise _no_such(text, path)
+        return ModelName(text, engine, "", path.name, path=path)
     return ModelName(text, engine, "", rest)
 
 

@@ -13,7 +13,7 @@ from beholder._registry import Broken, Registry
 from beholder.backends.base import Columns, Engine, ImageTextEncoder, LoadOptions, ResolvedModel
 from beholder.backends.cards import aliases, card_of, known_ids
 from beholder.backends.devices import LARGE
-from beholder.backends.names import parse_name
+from beholder.backends.names import BUILT_IN, parse_name
 from beholder.media.base import Picture
 from beholder.records import ModelCard
 
@@ -23,29 +23,36 @@ ENGINES.add("demo", "beholder.backends.hf_clip:DEMO")
 ENGINES.add("open_clip", "beholder.backends.open_clip:OPEN_CLIP")
 ENGINES.add("fake", "beholder.backends.fake:FAKE")
 
+SPECIAL: Registry[Any] = Registry("engine for a capability")
+"""Engines that serve a capability other than `ImageTextEncoder`, as "Capability/engine"."""
+
 _REGISTERED: dict[str, ImageTextEncoder] = {}
 
 
-def resolve_model(name: str, *, dtype: str = "auto", options: LoadOptions | None = None) -> ResolvedModel:
+def resolve_model(
+    name: str, *, dtype: str = "auto", options: LoadOptions | None = None, capability: str = "ImageTextEncoder"
+) -> ResolvedModel:
     """Finds a model's files, fetching them when that is allowed, and hashes them. Loads nothing.
 
     Args:
         name: any form of `names.parse_name`, or a name given to `register_encoder`.
         dtype: "auto" (float32; bfloat16 for models of more than 4 GB), "float32", "bfloat16" or "float16".
         options: where weights may come from.
+        capability: what the model is to do (see `kinds.py`).
 
     Raises:
         UnknownNameError: no such model.
+        OptionError: the model cannot do that.
         WeightsMissingError: nowhere to be found; the message says where was looked and how to fetch them.
         WeightsMismatchError: the files do not fit together or are damaged.
     """
     if name in _REGISTERED:
         return dataclasses.replace(_REGISTERED[name].model, asked=name, id=name)
     parsed = parse_name_here(name)
-    return _engine(parsed.engine).resolve(name, dtype=dtype, options=options or LoadOptions())
+    return _engine(parsed.engine, capability).resolve(name, dtype=dtype, options=options or LoadOptions())
 
 
-def load_model(resolved: ResolvedModel, *, device: str = "auto") -> ImageTextEncoder:
+def load_model(resolved: ResolvedModel, *, device: str = "auto") -> Any:
     """Loads a resolved model completely.
 
     Raises:
@@ -54,7 +61,7 @@ def load_model(resolved: ResolvedModel, *, device: str = "auto") -> ImageTextEnc
     """
     if resolved.asked in _REGISTERED:
         return _Kept(_REGISTERED[resolved.asked], resolved)
-    return _engine(parse_name_here(resolved.asked).engine).load(resolved, device=device)
+    return _engine(parse_name_here(resolved.asked).engine, resolved.capability).load(resolved, device=device)
 
 
 def register_encoder(name: str, encoder: ImageTextEncoder) -> None:
@@ -131,16 +138,30 @@ def notices(resolved: ResolvedModel) -> list[str]:
 def parse_name_here(name: str) -> Any:
     """`parse_name` with the engines of plug-ins."""
     try:
-        return parse_name(name, engines=ENGINES.names())
+        return parse_name(name, engines=engine_names())
     except UnknownNameError as error:
         if not _REGISTERED:
             raise
         raise UnknownNameError("model", name, [*_REGISTERED, *error.known], fix="See: beholder models") from None
 
 
-def _engine(name: str) -> Engine:
+def engine_names() -> tuple[str, ...]:
+    """Names of all engines, whatever they serve."""
+    return tuple(dict.fromkeys([*ENGINES.names(), *(name.partition("/")[2] for name in SPECIAL.names())]))
+
+
+def _engine(name: str, capability: str = "ImageTextEncoder") -> Engine:
     """An engine by name; a plug-in may give an engine, or something to call for one."""
-    value = ENGINES.get(name)
+    special = f"{capability}/{name}"
+    if special in SPECIAL:
+        value = SPECIAL.get(special)
+    elif capability == "ImageTextEncoder" and name not in ENGINES:
+        served = sorted(item.partition("/")[0] for item in SPECIAL.names() if item.partition("/")[2] == name)
+        raise OptionError(f"an encoder of images and texts is needed; {name} gives {' and '.join(served)}", got=name)
+    elif capability != "ImageTextEncoder" and name in (*BUILT_IN, *engine_names()) and not _serves(name, capability):
+        raise OptionError(f"a model that serves {capability} is needed", got=f"engine {name!r}, which does not")
+    else:
+        value = ENGINES.get(name)
     if isinstance(value, type) or not hasattr(value, "resolve"):
         try:
             value = value()
@@ -150,6 +171,11 @@ def _engine(name: str) -> Engine:
             ) from error
     engine: Engine = value
     return engine
+
+
+def _serves(name: str, capability: str) -> bool:
+    """True when a plug-in's engine says that it serves a capability (its `capabilities`)."""
+    return name in ENGINES and capability in getattr(ENGINES.get(name), "capabilities", ())
 
 
 class _Kept:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Union
 
@@ -19,10 +19,48 @@ from beholder._errors import BeholderError, OptionError, UnknownNameError, UserE
 from beholder._identity import MetricSpec, OptionValue, format_spec
 from beholder.backends.base import Columns
 from beholder.manifest.schema import Sample
-from beholder.media.base import Medium
+from beholder.media.base import Medium, Picture
 from beholder.records import MetricInfo, OptionInfo, Status
 
-Item = Union[Medium, str]
+
+@dataclass(frozen=True)
+class Derived:
+    """Pictures made from a picture and from another slot's feature of it: a masked subject, the crops of its faces.
+
+    The engine decodes the medium, looks up (or makes first) the feature of `source` in the slot `slot` of the same
+    metric, and hands both to `make`. What `make` gives is looked at like the frames of a video: one row of features a
+    picture.
+
+    Args:
+        medium: the picture.
+        slot: name of the slot whose feature is needed.
+        source: the item of that slot.
+        make: a function of (picture, {column: this item's row}) to pictures; it may raise `NoValue`. A function of a
+            module, not a closure: everything that it depends on stands in `params`, which it is given as keywords.
+        params: what moves the pixels, JSON-ready; part of the key.
+    """
+
+    medium: Medium
+    slot: str
+    source: Medium | Pair
+    make: Callable[..., Sequence[Picture]]
+    params: tuple[tuple[str, OptionValue], ...] = ()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A visual and a text that a model looks at together.
+
+    Args:
+        visual: the picture or video, or pictures derived from one.
+        text: what is asked or matched, as it is given to the model.
+    """
+
+    visual: Medium | Derived
+    text: str
+
+
+Item = Union[Medium, str, Pair, Derived]
 Selection = Mapping[str, Union[Item, Sequence[Item]]]
 
 
@@ -33,9 +71,10 @@ class Slot:
     Args:
         name: how `select` and `score` call it.
         model: name of the model that makes it, as asked for.
-        feature: kind of feature (see `backends.base.FeatureKind`).
+        feature: kind of feature (see `backends.kinds`).
         many: True when a sample has a list of items (references), False for exactly one.
-        params: parameters of the feature, part of its key.
+        params: parameters of the feature, part of its key; the backend's method is given them as keywords.
+        frames: which frames of a video are looked at (a `FramePolicy`); None where a metric takes no videos.
     """
 
     name: str
@@ -43,6 +82,7 @@ class Slot:
     feature: str
     many: bool = False
     params: tuple[tuple[str, OptionValue], ...] = ()
+    frames: str | None = None
 
 
 @dataclass(frozen=True)
