@@ -23,6 +23,8 @@ _TOKENIZERS = (
     ("tokenizer.model",),
 )
 _TOKENIZER_EXTRAS = ("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+_CHAT_FILES = ("processor_config.json", "chat_template.json", "chat_template.jinja", "video_preprocessor_config.json")
+"""What vision-language models have beside tokenizer and preprocessing."""
 _LFS_POINTER = b"version https://git-lfs"
 _DTYPE_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
@@ -83,7 +85,8 @@ def choose_processor(names: Iterable[str]) -> Choice:
     tokenizer = choose_tokenizer(have)
     image = next((name for name in ("preprocessor_config.json", "processor_config.json") if name in have), None)
     missing = tokenizer.missing if image else ("preprocessor_config.json", *tokenizer.missing)
-    return Choice((), (*([image] if image else []), *tokenizer.others), missing)
+    chat = [name for name in _CHAT_FILES if name in have and name != image]
+    return Choice((), (*([image] if image else []), *tokenizer.others, *chat), missing)
 
 
 def choose_tokenizer(names: Iterable[str]) -> Choice:

@@ -25,6 +25,7 @@ ENGINES.add("fake", "beholder.backends.fake:FAKE")
 
 SPECIAL: Registry[Any] = Registry("engine for a capability")
 """Engines that serve a capability other than `ImageTextEncoder`, as "Capability/engine"."""
+SPECIAL.add("AnswerScorer/hf", "beholder.backends.vlm:HF_VLMS")
 
 _REGISTERED: dict[str, ImageTextEncoder] = {}
 

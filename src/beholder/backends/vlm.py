@@ -1,0 +1,141 @@
+"""Engine "hf" for `AnswerScorer`: vision-language models of transformers, a class for each family of model types."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from beholder._errors import ModelError, PlannedError, WeightsMissingError
+from beholder.backends import hub
+from beholder.backends.base import AnswerScorer, LoadOptions, ResolvedModel
+from beholder.backends.cards import all_cards, card_of
+from beholder.backends.devices import choose_dtype
+from beholder.backends.files import Choice, Chooser, choose_hf, find_fault, list_files, read_json
+from beholder.backends.hashes import combined_sha256
+from beholder.backends.hf_config import FAMILIES as ENCODERS
+from beholder.backends.names import ModelName, parse_name
+from beholder.records import ModelCard
+
+GENERIC = "beholder.backends.vlm_generic:GenericVLM"
+"""The class for model types that no family names."""
+
+FAMILIES: dict[str, str] = {}
+"""Model type of `config.json` → "module:Class". `Class(model, *, device)` is an `AnswerScorer`; its static
+`describe(config, folder)` gives the JSON-ready preprocessing (with "prompt") from the files alone, without torch."""
+
+CHOOSERS: dict[str, Chooser] = {}
+"""Hub repositories whose files are not transformers' usual set → which of their files make up the model."""
+
+_VISION_KEYS = ("vision_config", "vision_tower", "mm_vision_tower", "visual", "image_token_id", "image_token_index")
+_ORIGINAL_LLAVA = ("LlavaLlamaForCausalLM", "LlavaMistralForCausalLM", "LlavaQwenForCausalLM")
+
+
+class VLMEngine:
+    """Vision-language models in transformers' layout: from the hub or from a folder."""
+
+    name = "hf"
+
+    def cards(self) -> Sequence[ModelCard]:
+        return [card for card in all_cards() if card.engine == self.name]
+
+    def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
+        parsed = parse_name(name)
+        card = card_of(parsed.id)
+        if card is not None and card.planned:
+            raise PlannedError(f"{parsed.asked} is listed but cannot be used yet: {card.planned}")
+        found = _find(parsed, card, options)
+        config = read_json(found.folder / "config.json")
+        kind = check_kind(config, name=parsed.asked)
+        size = sum((found.folder / name).stat().st_size for name in found.files.weights)
+        preprocessing = family_class(kind).describe(config, found.folder)
+        return ResolvedModel(
+            asked=parsed.asked,
+            id=parsed.id,
+            card=_complete(card or _plain_card(parsed, kind), found, size, preprocessing),
+            location=str(found.folder),
+            weights_sha256=combined_sha256({f"model/{name}": found.folder / name for name in found.files.all}),
+            preprocessing=preprocessing,
+            dtype=choose_dtype(dtype, size_bytes=size),
+            details={"model_type": kind, "weights": list(found.files.weights)},
+            capability="AnswerScorer",
+        )
+
+    def load(self, model: ResolvedModel, *, device: str) -> AnswerScorer:
+        scorer: AnswerScorer = family_class(str(model.details["model_type"]))(model, device=device)
+        return scorer
+
+
+HF_VLMS = VLMEngine()
+
+
+def family_class(kind: str) -> Any:
+    """The class that serves a model type; importing it loads no torch."""
+    module, _, name = FAMILIES.get(kind, GENERIC).partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def check_kind(config: Mapping[str, Any], *, name: str) -> str:
+    """The model type of a `config.json`, when it can be a vision-language model.
+
+    Raises:
+        ModelError: a text-only model, an encoder, or the original form of a model that transformers has in another.
+    """
+    kind, classes = str(config.get("model_type")), [str(item) for item in config.get("architectures") or ()]
+    what = f"model_type {kind!r}" + (f" ({', '.join(classes)})" if classes else "") + f" in {name}"
+    need = "an answer needs a vision-language model: a picture and a question in, next-token probabilities out"
+    if any(item in _ORIGINAL_LLAVA for item in classes):
+        raise ModelError(
+            "LLaVA's weights must be in transformers' layout (LlavaForConditionalGeneration)",
+            got=f"the original layout: {what}",
+            fix="Use the converted repository, for example hf:llava-hf/llava-1.5-7b-hf",
+        )
+    if kind in FAMILIES:
+        return kind
+    if kind in ENCODERS or kind == "siglip2":
+        raise ModelError(need, got=f"an encoder of images and texts, {what}", fix="It serves clip_score")
+    if not any(key in config for key in _VISION_KEYS):
+        sort = "a text-only model" if "vocab_size" in config else "a model without vision"
+        raise ModelError(need, got=f"{sort}, {what}", fix="For example hf:Qwen/Qwen2.5-VL-7B-Instruct")
+    return kind
+
+
+def _find(parsed: ModelName, card: ModelCard | None, options: LoadOptions) -> hub.Found:
+    if parsed.path is None:
+        chooser = CHOOSERS.get(parsed.weights, choose_hf)
+        return hub.find(hub.Wanted(parsed.asked, parsed.weights, parsed.revision, chooser, card), options)
+    folder = parsed.path if parsed.path.is_dir() else parsed.path.parent
+    choice = _choose_local(folder)
+    if parsed.path.is_file():
+        choice = Choice((parsed.path.name,), choice.others, choice.missing)
+    reason = find_fault(folder, choice)
+    if reason is not None:
+        raise WeightsMissingError(f"{parsed.asked} must be a whole model in transformers' layout", got=reason)
+    return hub.Found(folder, choice)
+
+
+def _choose_local(folder: Path) -> Choice:
+    """The files of a local folder. A model that cannot serve at all is refused before its files are counted."""
+    names = list_files(folder)
+    if "config.json" in names:
+        check_kind(read_json(folder / "config.json"), name=folder.name)
+    return choose_hf(names)
+
+
+def _plain_card(parsed: ModelName, kind: str) -> ModelCard:
+    return ModelCard(
+        id=parsed.id,
+        engine="hf",
+        family=kind,
+        arch=kind,
+        weights=parsed.id.partition(":")[2].partition("@")[0],
+        source=None if parsed.path is not None else parsed.weights,
+    )
+
+
+def _complete(card: ModelCard, found: hub.Found, size: int, preprocessing: Mapping[str, Any]) -> ModelCard:
+    return dataclasses.replace(
+        card, revision=found.revision, files=found.files.all, size_bytes=size, preprocessing=preprocessing
+    )
