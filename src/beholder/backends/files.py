@@ -25,6 +25,8 @@ _TOKENIZERS = (
 _TOKENIZER_EXTRAS = ("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 _CHAT_FILES = ("processor_config.json", "chat_template.json", "chat_template.jinja", "video_preprocessor_config.json")
 """What vision-language models have beside tokenizer and preprocessing."""
+SUBFOLDERS = ("qformer_tokenizer",)
+"""Folders inside a model's folder that hold files of it: InstructBLIP's second tokenizer."""
 _LFS_POINTER = b"version https://git-lfs"
 _DTYPE_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
@@ -110,9 +112,12 @@ def choose_open_clip(names: Iterable[str]) -> Choice:
 
 
 def list_files(folder: Path) -> list[str]:
-    """Names of the files directly in a folder; a dangling link or a half-fetched file is not there."""
+    """Names of the files in a folder and in `SUBFOLDERS`; a dangling link or a half-fetched file is not there."""
+    entries = [*folder.iterdir(), *(entry for name in SUBFOLDERS for entry in folder.glob(f"{name}/*"))]
     return sorted(
-        entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.endswith(".incomplete")
+        entry.relative_to(folder).as_posix()
+        for entry in entries
+        if entry.is_file() and not entry.name.endswith(".incomplete")
     )
 
 

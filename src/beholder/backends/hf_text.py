@@ -42,7 +42,7 @@ class HFTokenizer:
     """
 
     def __init__(self, folder: Path, *, length: int, clean: Callable[[str], str] | None = None) -> None:
-        self._tokenizer = _load(folder)
+        self._tokenizer = load_tokenizer(folder)
         self.length, self._clean = length, clean
         self.ending = self._find_ending()
         pad: Any = self._tokenizer.pad_token_id
@@ -92,7 +92,13 @@ class HFTokenizer:
         return tuple(int(token) for token in full[start + len(bare) :])
 
 
-def _load(folder: Path) -> Any:
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer in a folder, in transformers' layout.
+
+    Raises:
+        MissingExtraError: it needs a package that is not installed.
+        WeightsMismatchError: its files do not load.
+    """
     from transformers import AutoTokenizer
 
     _need_sentencepiece(folder)

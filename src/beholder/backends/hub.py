@@ -145,7 +145,7 @@ def fetch(wanted: Wanted, options: LoadOptions, looks: list[Look]) -> Found:
         for name in choice.all:
             path = Path(hub.hf_hub_download(wanted.repo, name, revision=info.sha, cache_dir=target, endpoint=endpoint))
             check_fetched(path, name, _expected(siblings[name], name, wanted.card))
-            folder = path.parent
+            folder = path.parents[name.count("/")]
     except ModelError:
         raise
     except Exception as error:

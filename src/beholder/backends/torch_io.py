@@ -167,25 +167,35 @@ def load_transformers(model: ResolvedModel, class_name: str) -> Any:
     Raises:
         WeightsMismatchError: a key or a shape that does not match.
     """
-    import torch
     import transformers
 
     folder = Path(model.location)
     network_class = getattr(transformers, class_name)
     config = network_class.config_class.from_pretrained(str(folder), local_files_only=True)
     state = read_states(folder / str(name) for name in model.details["weights"])
+    return fill_network(network_class, config, state, name=model.asked, dtype=model.dtype)
+
+
+def fill_network(network_class: Any, config: Any, state: Mapping[str, Any], *, name: str, dtype: str) -> Any:
+    """A network of transformers with the tensors of `state`, all of them and no others; in eval mode, on the CPU.
+
+    Raises:
+        WeightsMismatchError: a key or a shape that does not match.
+    """
+    import torch
+
     with _quiet_transformers():
         network, report = network_class.from_pretrained(
             None,
             config=config,
             state_dict=state,
-            dtype=getattr(torch, model.dtype),
+            dtype=getattr(torch, dtype),
             attn_implementation="sdpa",
             output_loading_info=True,
             ignore_mismatched_sizes=True,
         )
     check_keys(
-        model.asked,
+        name,
         missing=report["missing_keys"],
         unexpected=report["unexpected_keys"],
         mismatched=report["mismatched_keys"],
