@@ -1,0 +1,1 @@
+"""Backends of the capability `FaceAnalyser`: detectors, alignment and recognition networks."""
