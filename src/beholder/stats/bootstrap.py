@@ -78,7 +78,7 @@ def mean_interval(
         raise OptionError("a confidence level must lie between 0 and 1", got=repr(level))
     if resamples < 0:
         raise OptionError("the number of resamples must be 0 or more", got=repr(resamples))
-    total, count = _in_fixed_order(sums, counts)
+    total, count = in_fixed_order(sums, counts)
     n_units = len(total)
     if resamples == 0:
         return Interval(None, None, level, None, n_units, "no interval was asked for")
@@ -88,15 +88,20 @@ def mean_interval(
     # Resampling deviations instead of sums: equal values then give an interval of width 0, not of rounding errors.
     deviations = total - centre * count
     if n_units > MOST_RESAMPLED_UNITS:
-        low, high = _normal(centre, deviations, count, level)
+        low, high = normal_ends(centre, deviations, count, level)
         return Interval(low, high, level, "normal", n_units)
-    means = centre + _resampled(deviations, count, seed=seed, resamples=resamples)
+    means = centre + resampled_deviations(deviations, count, seed=seed, resamples=resamples)
     low, high = (float(end) for end in np.quantile(means, [(1 - level) / 2, (1 + level) / 2]))
     note = f"the interval rests on {n_units} {unit}s only" if n_units < FEW_UNITS else None
     return Interval(low, high, level, "bootstrap-percentile", n_units, note)
 
 
-def _in_fixed_order(sums: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def in_fixed_order(sums: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Checked float64 sums and counts, in an order that depends on their values alone.
+
+    Raises:
+        OptionError: arrays that do not fit.
+    """
     total, count = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     if total.ndim != 1 or total.shape != count.shape:
         raise OptionError("sums and counts must be two lists of one length", got=f"{total.shape} and {count.shape}")
@@ -106,7 +111,8 @@ def _in_fixed_order(sums: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[np.ndar
     return total[order], count[order]
 
 
-def _resampled(deviations: np.ndarray, counts: np.ndarray, *, seed: int, resamples: int) -> np.ndarray:
+def resampled_deviations(deviations: np.ndarray, counts: np.ndarray, *, seed: int, resamples: int) -> np.ndarray:
+    """(resamples,) Σ deviations / Σ counts of units drawn with replacement."""
     rng = np.random.default_rng(seed)
     n_units = len(deviations)
     alike = bool((counts == counts[0]).all())
@@ -120,7 +126,8 @@ def _resampled(deviations: np.ndarray, counts: np.ndarray, *, seed: int, resampl
     return result
 
 
-def _normal(centre: float, deviations: np.ndarray, counts: np.ndarray, level: float) -> tuple[float, float]:
+def normal_ends(centre: float, deviations: np.ndarray, counts: np.ndarray, level: float) -> tuple[float, float]:
+    """mean ± z·se with the standard error of a ratio of sums."""
     n_units = len(deviations)
     variance = n_units / (n_units - 1) * float(np.square(deviations).sum())
     reach = NormalDist().inv_cdf((1 + level) / 2) * float(np.sqrt(variance)) / float(counts.sum())

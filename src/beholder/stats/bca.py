@@ -1,0 +1,111 @@
+"""Bias-corrected and accelerated (BCa) bootstrap intervals of a mean over sampled units."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from beholder._errors import OptionError
+from beholder.stats.bootstrap import (
+    MOST_RESAMPLED_UNITS,
+    Interval,
+    in_fixed_order,
+    normal_ends,
+    resampled_deviations,
+)
+
+ENOUGH_UNITS = 30
+"""With fewer units than this an interval of a comparison says that it is optimistic."""
+
+
+def bca_interval(
+    sums: npt.ArrayLike,
+    counts: npt.ArrayLike,
+    *,
+    unit: str = "unit",
+    seed: int = 0,
+    resamples: int = 2000,
+    level: float = 0.95,
+) -> Interval:
+    """Interval of the mean Σ sums / Σ counts when whole units are drawn with replacement.
+
+    The ends are the quantiles Φ(z0 + (z0 + z)/(1 − a(z0 + z))) of the resampled means, z0 being the bias (share of the
+    resamples below the estimate, as a normal quantile) and a the acceleration, Σ l³ / (6 (Σ l²)^1.5) over the
+    jackknife's deviations l. Instead of the normal quantile z stands √(U/(U−1))·t(U−1): with few units the plain
+    interval is too narrow by about that much. Above `MOST_RESAMPLED_UNITS` units: mean ± z·se.
+
+    Args:
+        sums: (U,) sum of the values of each unit, finite.
+        counts: (U,) number (or weight) of the values of each unit, above 0.
+        unit: what a unit is called in notes.
+        seed: seed of the draws.
+        resamples: number of bootstrap samples; 0 asks for no interval.
+        level: confidence level, between 0 and 1.
+
+    Returns:
+        The interval, its method "bootstrap-bca" or "normal"; without ends, and with a note, for fewer than two units.
+
+    Raises:
+        OptionError: a level outside (0, 1), negative resamples, or arrays that do not fit.
+
+    Source: Efron 1987 (JASA 82:171); the t quantile after Hesterberg 2015 (The American Statistician 69:371).
+
+    >>> found = bca_interval([1.0, 2.0, 3.0, 4.0] * 10, [1.0] * 40)
+    >>> found.method, found.low < 2.5 < found.high
+    ('bootstrap-bca', True)
+    """
+    check_asked(level, resamples)
+    total, count = in_fixed_order(sums, counts)
+    n_units = len(total)
+    if resamples == 0:
+        return Interval(None, None, level, None, n_units, "no interval was asked for")
+    if n_units < 2:
+        return Interval(None, None, level, None, n_units, f"no interval: it needs two {unit}s, got {n_units}")
+    centre = float(total.sum() / count.sum())
+    deviations = total - centre * count
+    if n_units > MOST_RESAMPLED_UNITS:
+        low, high = normal_ends(centre, deviations, count, level)
+        return Interval(low, high, level, "normal", n_units)
+    drawn = resampled_deviations(deviations, count, seed=seed, resamples=resamples)
+    left_out = -deviations / (count.sum() - count)
+    ends = centre + np.quantile(drawn, bca_shares(drawn, left_out, n_units, level))
+    note = f"optimistic: the interval rests on {n_units} {unit}s only" if n_units < ENOUGH_UNITS else None
+    return Interval(float(ends[0]), float(ends[1]), level, "bootstrap-bca", n_units, note)
+
+
+def bca_shares(drawn: np.ndarray, left_out: np.ndarray, n_units: int, level: float) -> np.ndarray:
+    """(2,) shares at which to cut the resampled values.
+
+    Args:
+        drawn: resampled values minus the estimate.
+        left_out: the jackknife's values (one unit left out each) minus the estimate.
+        n_units: number of units.
+        level: confidence level.
+    """
+    below = (np.sum(drawn < 0) + 0.5 * np.sum(drawn == 0)) / len(drawn)
+    bias = special.ndtri(np.clip(below, 0.5 / len(drawn), 1 - 0.5 / len(drawn)))
+    influence = left_out.mean() - left_out
+    squares = float(np.square(influence).sum())
+    acceleration = 0.0 if squares == 0 else float((influence**3).sum()) / (6 * squares**1.5)
+    reach = math.sqrt(n_units / (n_units - 1)) * special.stdtrit(n_units - 1, (1 + level) / 2)
+    ends = bias + np.array([-reach, reach])
+    # A strong acceleration turns the formula over at a·end = 1; the outermost resample is all that can be said there.
+    turned = 1 - acceleration * ends
+    return np.asarray(
+        np.where(turned > 0, special.ndtr(bias + ends / np.where(turned > 0, turned, 1.0)), (ends > 0).astype(float))
+    )
+
+
+def check_asked(level: float, resamples: int) -> None:
+    """Refuses a level or a number of resamples that makes no sense.
+
+    Raises:
+        OptionError: a level outside (0, 1), or negative resamples.
+    """
+    if not 0 < level < 1:
+        raise OptionError("a confidence level must lie between 0 and 1", got=repr(level))
+    if resamples < 0:
+        raise OptionError("the number of resamples must be 0 or more", got=repr(resamples))
