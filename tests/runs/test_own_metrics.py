@@ -149,7 +149,8 @@ def test_a_row_that_breaks_a_metric_costs_itself_alone(tmp_path: Path) -> None:
 
     for row in (0, 1, 3, 4, 5):
         expected = image_vector(encoder, tmp_path / broken[row]["references"][0])[0]
-        assert broken[row]["width"] == pytest.approx(expected, abs=1e-6)
+        # One picture alone and one in a batch: other float32 kernels, other last bits.
+        assert broken[row]["width"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_an_object_scores_single_files(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_metrics_on_one_encoder_share_its_spaces() -> None:
     counting()
     plan = make_plan(make_config({"metrics": ["clip_score", "clip_i", "clip_t"], "model": "counting"}))
     assert len(plan.models) == 1
-    assert sorted(space.feature for space, _ in plan.spaces().values()) == ["image_embedding", "text_embedding"]
+    spaces = [(space.feature, "frames" in space.params) for space, _ in plan.spaces().values()]
+    assert sorted(spaces) == [("image_embedding", False), ("image_embedding", True), ("text_embedding", False)]
 
 
 def test_what_moves_numbers_moves_the_key() -> None:

@@ -75,6 +75,7 @@ class Slot:
         many: True when a sample has a list of items (references), False for exactly one.
         params: parameters of the feature, part of its key; the backend's method is given them as keywords.
         frames: which frames of a video are looked at (a `FramePolicy`); None where a metric takes no videos.
+        after: slots whose features its derived items need.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Slot:
     many: bool = False
     params: tuple[tuple[str, OptionValue], ...] = ()
     frames: str | None = None
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ class FeatureBatch:
     """Features of n samples, and the constants of the models that made them.
 
     Args:
-        slots: by slot name: columns with leading dimension n, or `Ragged` for a `many` slot.
+        slots: by slot name: columns with leading dimension n, or `Ragged` for a `many` slot, and for a slot of one
+            item a sample where a sample's item is a video or has derived pictures (one row each).
         constants: by slot name: constants of the slot's model ("logit_scale").
         n: number of samples.
     """
@@ -113,6 +116,11 @@ class FeatureBatch:
         if isinstance(value, Ragged):
             raise TypeError(f"slot {slot!r} has many items a sample: use .many()")
         return value[column]
+
+    def rows_of(self, slot: str) -> Ragged:
+        """A slot's features as lists, whatever it holds: one row for a still picture, one a frame for a video."""
+        value = self.slots[slot]
+        return value if isinstance(value, Ragged) else Ragged(value, np.arange(self.n + 1))
 
     def many(self, slot: str) -> Ragged:
         """The features of a slot that has a list of items a sample."""
@@ -218,6 +226,17 @@ class SampleMetric(ABC):
     @abstractmethod
     def score(self, batch: FeatureBatch) -> ScoreColumns:
         """Features to scores; pure, vectorised, float32 dot products and float64 values."""
+
+    def on_pairs(self) -> SampleMetric:
+        """The same metric for a model that scores pairs of a visual and a text instead of embedding both.
+
+        Raises:
+            OptionError: the metric needs embeddings.
+        """
+        raise OptionError(
+            f"{self.info.name} needs a model that embeds images and texts",
+            got=f"{self.options.get('model')}, which looks at an image and a text together",
+        )
 
     def scored_text(self, sample: Sample) -> str | None:
         """The exact text that is scored for a sample, or None when no text is involved."""

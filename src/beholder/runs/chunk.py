@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,25 +15,31 @@ import pyarrow as pa
 
 from beholder._errors import NoValue
 from beholder.backends.base import Columns
+from beholder.backends.columns import object_column
 from beholder.manifest.schema import Sample
 from beholder.media.base import Medium
-from beholder.metrics.base import FeatureBatch, Item, Ragged
+from beholder.metrics.base import Derived, FeatureBatch, Pair, Ragged
 from beholder.records import Status
-from beholder.runs.make import Failures, fingerprints
+from beholder.runs.batching import Failures
+from beholder.runs.item_keys import ItemReader, ReadItem, media_of
+from beholder.runs.make import ContentKey, content_keys
 from beholder.runs.plan import Plan, PlannedMetric
 from beholder.runs.scoring import select_items
-
-KEY_BYTES = 16
+from beholder.runs.several import FRAMES, ragged_names, unit_rows
 
 Verdict = tuple[Status, str]
 
 
 @dataclass
 class SlotItems:
-    """The items of one slot of one metric: flat content keys, and for each row where its own begin and end."""
+    """The items of one slot of one metric: flat content keys, and for each row where its own begin and end.
+
+    `several` holds the keys of visuals of several pictures; their features lie in a space of their own.
+    """
 
     keys: list[bytes] = field(default_factory=list)
     offsets: list[int] = field(default_factory=lambda: [0])
+    several: set[bytes] = field(default_factory=set)
 
 
 @dataclass
@@ -59,13 +66,13 @@ class Chunk:
     Args:
         samples: the rows.
         work: one entry a metric.
-        wanted: space hash → content key → item, all distinct.
+        wanted: space hash → content key → item (a text, a medium, or an item of `looking` or `several`), all distinct.
         key: hash of everything that the chunk's scores and kept columns depend on.
     """
 
     samples: Sequence[Sample]
     work: list[MetricWork]
-    wanted: dict[str, dict[bytes, Item]]
+    wanted: dict[str, dict[bytes, Any]]
     key: str
 
 
@@ -77,8 +84,8 @@ def read_chunk(
     A medium that is not there costs the rows that need it, with its own status; the other rows go on.
     """
     selections = [_select(samples, planned) for planned in plan.metrics]
-    keys = _media_keys([chosen for chosen, _ in selections], pool)
-    wanted: dict[str, dict[bytes, Item]] = {item.space.hash: {} for p in plan.metrics for item in p.slots}
+    keys = _media_keys([chosen for chosen, _ in selections], pool, first_frame=plan.first_frame)
+    wanted: dict[str, dict[bytes, Any]] = {name: {} for name in plan.spaces()}
     work = [
         _lay_out(planned, chosen, verdicts, keys, wanted)
         for planned, (chosen, verdicts) in zip(plan.metrics, selections, strict=True)
@@ -98,7 +105,9 @@ def _select(samples: Sequence[Sample], planned: PlannedMetric) -> tuple[dict[int
     return chosen, verdicts
 
 
-def _media_keys(selections: Sequence[Mapping[int, Any]], pool: ThreadPoolExecutor) -> dict[int, bytes | NoValue]:
+def _media_keys(
+    selections: Sequence[Mapping[int, Any]], pool: ThreadPoolExecutor, *, first_frame: bool
+) -> dict[int, ContentKey | NoValue]:
     """Content keys of all media by object identity; each medium is read once."""
     media: dict[int, Medium] = {}
     for chosen in selections:
@@ -107,55 +116,44 @@ def _media_keys(selections: Sequence[Mapping[int, Any]], pool: ThreadPoolExecuto
                 if isinstance(items, str):
                     continue
                 for item in items if isinstance(items, (list, tuple)) else (items,):
-                    if not isinstance(item, str):
+                    if isinstance(item, (Pair, Derived)):
+                        media.update({id(medium): medium for medium in media_of(item)})
+                    elif not isinstance(item, str):
                         media[id(item)] = item
-    found = fingerprints(list(media.values()), pool)
-    return {name: key[:KEY_BYTES] if isinstance(key, bytes) else key for name, key in zip(media, found, strict=True)}
+    found = content_keys(list(media.values()), pool, first_frame=first_frame)
+    return dict(zip(media, found, strict=True))
 
 
 def _lay_out(
     planned: PlannedMetric,
     chosen: Mapping[int, Any],
     verdicts: dict[int, Verdict],
-    media_keys: Mapping[int, bytes | NoValue],
-    wanted: Mapping[str, dict[bytes, Item]],
+    media_keys: Mapping[int, ContentKey | NoValue],
+    wanted: Mapping[str, dict[bytes, Any]],
 ) -> MetricWork:
     """Turns selections into flat keys; a row with an item that has no key gets that item's status."""
     work = MetricWork(planned, verdicts=verdicts)
     work.slots = {item.slot.name: SlotItems() for item in planned.slots}
-    shape = [(item.slot.name, item.slot.many, wanted[item.space.hash]) for item in planned.slots]
+    reader = ItemReader(planned, media_keys)
     for row, selection in chosen.items():
-        found: list[list[bytes]] = []
-        for name, many, _ in shape:
-            items = selection[name]
-            keys = _keys_of(items if many else (items,), media_keys)
-            if isinstance(keys, NoValue):
-                verdicts[row] = (Status(keys.status), keys.reason)
-                break
-            found.append(keys)
-        else:
-            work.rows.append(row)
-            for (name, many, space), keys in zip(shape, found, strict=True):
-                slot, items = work.slots[name], selection[name]
-                slot.keys += keys
-                slot.offsets.append(len(slot.keys))
-                space.update(zip(keys, items if many else (items,), strict=True))
+        found: list[list[ReadItem]] = []
+        try:
+            for planned_slot in planned.slots:
+                items = selection[planned_slot.slot.name]
+                found.append(reader.read(planned_slot, items if planned_slot.slot.many else (items,)))
+        except NoValue as error:
+            verdicts[row] = (Status(error.status), error.reason)
+            continue
+        work.rows.append(row)
+        for planned_slot, read in zip(planned.slots, found, strict=True):
+            slot = work.slots[planned_slot.slot.name]
+            for key, item, space in read:
+                slot.keys.append(key)
+                wanted[space][key] = item
+                if space != planned_slot.space.hash:
+                    slot.several.add(key)
+            slot.offsets.append(len(slot.keys))
     return work
-
-
-def _keys_of(items: Sequence[Item], media_keys: Mapping[int, bytes | NoValue]) -> list[bytes] | NoValue:
-    keys = []
-    for item in items:
-        key = text_key(item) if isinstance(item, str) else media_keys[id(item)]
-        if isinstance(key, NoValue):
-            return key
-        keys.append(key)
-    return keys
-
-
-def text_key(text: str) -> bytes:
-    """Content key of a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:KEY_BYTES]
 
 
 def _chunk_key(columns: Mapping[str, pa.Array], work: Sequence[MetricWork], plan: Plan) -> str:
@@ -179,8 +177,8 @@ def leaks(chunk: Chunk) -> list[str]:
     """Ids of samples whose output is, byte for byte, one of their own references."""
     found: dict[str, None] = {}
     for work in chunk.work:
-        one = [item for item in work.planned.slots if not item.slot.many and item.slot.feature.startswith("image")]
-        many = [item for item in work.planned.slots if item.slot.many and item.slot.feature.startswith("image")]
+        visual = [item for item in work.planned.slots if item.kind.item == "visual"]
+        one, many = [item for item in visual if not item.slot.many], [item for item in visual if item.slot.many]
         for single, several in itertools.product(one, many):
             outputs, references = work.slots[single.slot.name], work.slots[several.slot.name]
             for at, row in enumerate(work.rows):
@@ -212,7 +210,10 @@ def feature_batch(
         features, laid = spaces[item.space.hash], work.slots[item.slot.name]
         offsets = np.asarray(laid.offsets, dtype=np.int64)
         starts, ends = offsets[:-1][good], offsets[1:][good]
-        if item.slot.many:
+        if laid.several and item.several is not None:
+            lists = [laid.keys[start:end] for start, end in zip(starts, ends, strict=True)]
+            slots[item.slot.name] = unfold(lists, laid.several, features, spaces[item.several.hash])
+        elif item.slot.many:
             own = [key for start, end in zip(starts, ends, strict=True) for key in laid.keys[start:end]]
             new_offsets = np.concatenate([[0], np.cumsum(ends - starts)])
             slots[item.slot.name] = Ragged(_take(features, own), new_offsets)
@@ -223,10 +224,53 @@ def feature_batch(
     return rows, FeatureBatch(slots, by_slot, len(rows))
 
 
+def unfold(
+    lists: Sequence[Sequence[bytes]], several: set[bytes], plain: SpaceFeatures, of_several: SpaceFeatures
+) -> Ragged:
+    """Features of rows whose items have one or several pictures, one row a picture."""
+    rows: dict[str, list[Any]] = {}
+    offsets = [0]
+    for keys in lists:
+        count = 0
+        for key in keys:
+            if key in several:
+                mine = unit_rows(of_several.columns, of_several.rows[key])
+            else:
+                mine = {name: [array[plain.rows[key]]] for name, array in plain.columns.items()}
+            for name, values in mine.items():
+                rows.setdefault(name, []).extend(values)
+            count += len(next(iter(mine.values())))
+        offsets.append(offsets[-1] + count)
+    ragged = {name for name, array in plain.columns.items() if array.dtype == object} | ragged_names(of_several.columns)
+    columns = {name: object_column(values) if name in ragged else np.stack(values) for name, values in rows.items()}
+    return Ragged(columns, np.asarray(offsets))
+
+
+def frame_records(work: MetricWork, spaces: Mapping[str, SpaceFeatures], rows: Sequence[int]) -> dict[int, Any]:
+    """The frames that were looked at, by row, for rows whose output is a video."""
+    found: dict[int, Any] = {}
+    place = {row: at for at, row in enumerate(work.rows)}
+    for item in work.planned.slots:
+        laid = work.slots[item.slot.name]
+        if item.slot.many or item.several is None or not laid.several:
+            continue
+        features = spaces[item.several.hash]
+        for row in rows:
+            key = laid.keys[laid.offsets[place[row]]]
+            if key in laid.several and row not in found:
+                record = features.columns[FRAMES][features.rows[key]]
+                if record:
+                    found[row] = json.loads(record)
+    return found
+
+
 def _good_rows(work: MetricWork, spaces: Mapping[str, SpaceFeatures]) -> np.ndarray:
     good = np.ones(len(work.rows), dtype=bool)
     for item in work.planned.slots:
-        failures, laid = spaces[item.space.hash].failures, work.slots[item.slot.name]
+        failures, laid = dict(spaces[item.space.hash].failures), work.slots[item.slot.name]
+        if laid.several and item.several is not None:
+            failures = {key: why for key, why in failures.items() if key not in laid.several}
+            failures |= spaces[item.several.hash].failures
         if not failures:
             continue
         for at, row in enumerate(work.rows):

@@ -9,6 +9,7 @@ from typing import Any
 
 from beholder._errors import WeightsMissingError
 from beholder.backends.base import LoadOptions, ResolvedModel
+from beholder.backends.kinds import kind_of
 from beholder.manifest.schema import SampleSource
 from beholder.runs.chunk import read_chunk
 from beholder.runs.config import RunConfig
@@ -114,6 +115,7 @@ def dry_run(config: RunConfig, *, source: SampleSource | None = None) -> DryRun:
     work = tuple(
         PlannedWork(model.id, space.feature, needed[name], stored[name], rates[name])
         for name, (space, model) in plan.spaces().items()
+        if needed[name] or "frames" not in space.params  # without videos, nothing is said about them
     )
     models = tuple(_planned(model) for model in plan.models.values())
     weights = sum(model.size_bytes or 0 for model in models)
@@ -132,10 +134,12 @@ def _without_weights(config: RunConfig, source: SampleSource) -> DryRun:
 
     metrics = [metric for metric, _ in make_metrics(config.metrics, model=config.model)]
     models = []
-    for name in dict.fromkeys(slot.model for metric in metrics for slot in metric.slots):
+    slots = [(slot.model, kind_of(slot.feature).capability) for metric in metrics for slot in metric.slots]
+    for name, capability in dict.fromkeys(slots):
         try:
             options = LoadOptions(config.cache_dir, True)
-            models.append(_planned(resolve_model(name, dtype=config.dtype, options=options)))
+            found = resolve_model(name, dtype=config.dtype, options=options, capability=capability)
+            models.append(_planned(found))
         except WeightsMissingError:
             card = find_card(name)
             size, licence = (None, None) if card is None else (card.size_bytes, card.licence)

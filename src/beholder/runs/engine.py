@@ -12,20 +12,23 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from beholder._errors import UserError
-from beholder.backends.base import Columns, ImageTextEncoder, ResolvedModel
+from beholder._errors import NoValue, UserError
+from beholder.backends.base import Columns, ResolvedModel
+from beholder.backends.kinds import kind_of
 from beholder.manifest.schema import Sample, SampleSource
-from beholder.metrics.base import Item, ScoreColumns
+from beholder.metrics.base import ScoreColumns
 from beholder.records import Status
-from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, leaks, read_chunk
+from beholder.runs.batching import BatchSize, Failures
+from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, frame_records, leaks, read_chunk
 from beholder.runs.config import RunConfig
 from beholder.runs.journal import Frame, Journal
-from beholder.runs.make import Failures, default_workers, make_images, make_texts
+from beholder.runs.make import default_workers
+from beholder.runs.maker import FeatureMaker, derived_items
 from beholder.runs.notices import foreign_texts
 from beholder.runs.plan import Plan, PlannedMetric, group_name, score_names
 from beholder.runs.progress import Progress
@@ -59,7 +62,8 @@ class Scorer:
         self._pool = ThreadPoolExecutor(config.workers or default_workers(), thread_name_prefix="beholder-decode")
         self._spaces = plan.spaces()
         self._numbers = {name: store.space(space) for name, (space, _) in self._spaces.items()}
-        self._loaded: dict[str, ImageTextEncoder] = {}
+        self._loaded: dict[str, Any] = {}
+        self._sizes: dict[tuple[str, str], BatchSize] = {}
         self._failures: dict[str, Failures] = {name: {} for name in self._spaces}
         self._constants: dict[str, Mapping[str, float]] = {}
         self.used: dict[str, dict[str, Any]] = {}
@@ -87,7 +91,7 @@ class Scorer:
 
     def score(self, chunk: Chunk, columns: dict[str, pa.Array]) -> tuple[dict[str, Any], pa.RecordBatch]:
         """Scores a chunk, making the features that are not there: a journal header, and the rows with scores."""
-        spaces = {name: self._features(name, chunk) for name in chunk.wanted}
+        spaces = {name: self._lookup(name, wanted) for name, wanted in chunk.wanted.items()}
         rows = len(chunk.samples)
         out = dict(columns)
         header: dict[str, Any] = {"chunk": chunk.key, "rows": rows, "retry": False, "truncated": {}}
@@ -96,6 +100,8 @@ class Scorer:
             values, codes, reasons, evidence = _spread(work, scored, result, rows)
             label = work.planned.label
             names = score_names(label)
+            for row, record in frame_records(work, spaces, scored).items():
+                evidence[row] = {**(evidence[row] or {}), "frames": record}
             out[names[0]] = pa.array(values, pa.float64(), mask=codes != 0)
             out[names[1]] = _status_array(codes)
             if any(reason is not None for reason in reasons):
@@ -109,8 +115,9 @@ class Scorer:
         header["foreign"] = {
             model.id: foreign_texts(model, chunk.wanted[name].values())
             for name, (space, model) in self._spaces.items()
-            if space.feature.startswith("text")
+            if kind_of(space.feature).item == "text"
         }
+        header["halved"] = self._halved()
         return header, pa.record_batch(out)
 
     def _score_metric(self, work: MetricWork, spaces: Mapping[str, SpaceFeatures]) -> tuple[list[int], ScoreColumns]:
@@ -123,30 +130,60 @@ class Scorer:
 
     # features
 
-    def _make(self, name: str, missing: Mapping[bytes, Item]) -> None:
+    def _make(self, name: str, missing: Mapping[bytes, Any]) -> None:
         """Makes features and puts them into the store; what fails is remembered."""
         space, model = self._spaces[name]
-        number, encoder = self._numbers[name], self._encoder(model)
-        self._remember_constants(name, encoder)
+        number = self._numbers[name]
+        sources = self._sources(missing)
+        backend = self._backend(model)
+        self._remember_constants(name, backend)
 
         def done(made: list[bytes], columns: Columns) -> None:
             self.store.put(number, made, columns)
 
-        texts = space.feature == "text_embedding"
-        size = (None if texts else self.config.batch_size) or (encoder.text_batch if texts else encoder.image_batch)
-        size = size if self._pad else min(size, len(missing))
         began = time.perf_counter()
-        if texts:
-            lost = make_texts(encoder, cast("Any", missing), pool=self._pool, batch_size=size, done=done)
-        else:
-            images = cast("Any", missing)
-            lost = make_images(encoder, images, decode=self.config.decode, pool=self._pool, batch_size=size, done=done)
+        maker = FeatureMaker(kind_of(space.feature), backend, space.params, self.config.decode, self._pool)
+        size = self._size(maker, model, len(missing))
+        lost = maker.make(missing, size=size, sources=sources, done=done)
         self.store.add_rate(number, len(missing), time.perf_counter() - began)
         self._failures[name].update(lost)
 
-    def _features(self, name: str, chunk: Chunk) -> SpaceFeatures:
-        """A chunk's features of one space: from the store, and what is not there made now."""
-        wanted, number, failures = chunk.wanted[name], self._numbers[name], self._failures[name]
+    def _sources(self, missing: Mapping[bytes, Any]) -> Mapping[tuple[str, bytes], Any]:
+        """The features that derived pictures need, made first where they are not there: rows or failures by key."""
+        wanted: dict[str, dict[bytes, Any]] = {}
+        for item in missing.values():
+            for derived in derived_items(item):
+                key, source, space = derived.source
+                wanted.setdefault(space, {})[key] = source
+        found: dict[tuple[str, bytes], Any] = {}
+        for space, items in wanted.items():
+            features = self._lookup(space, items)
+            for key in items:
+                verdict = features.failures.get(key)
+                row = None if verdict else {n: array[features.rows[key]] for n, array in features.columns.items()}
+                found[space, key] = NoValue(*verdict) if verdict else row
+        return found
+
+    def _size(self, maker: FeatureMaker, model: ResolvedModel, missing: int) -> BatchSize:
+        """The batch of a model for a kind of feature; small where a quick look has less to do than one batch."""
+        texts = maker.kind.item == "text"
+        asked = None if texts else self.config.batch_size
+        wanted = asked or maker.batch_size()
+        if not self._pad:
+            return BatchSize(min(wanted, max(1, missing)), fixed=asked is not None)
+        key = (model.key, "text" if texts else "visual")
+        if key not in self._sizes:
+            self._sizes[key] = BatchSize(wanted, fixed=asked is not None)
+        return self._sizes[key]
+
+    def _halved(self) -> dict[str, list[int]]:
+        """Models whose batch did not fit into memory: the size before and now."""
+        ids = {model.key: model.id for model in self.plan.models.values()}
+        return {ids[key]: [size.first, size.size] for (key, _), size in self._sizes.items() if size.size != size.first}
+
+    def _lookup(self, name: str, wanted: Mapping[bytes, Any]) -> SpaceFeatures:
+        """Features of one space: from the store, and what is not there made now."""
+        number, failures = self._numbers[name], self._failures[name]
         rows, columns = self.store.get(number, list(wanted))
         missing = {key: item for key, item in wanted.items() if key not in rows and key not in failures}
         if missing:
@@ -160,27 +197,31 @@ class Scorer:
         if name not in self._constants:
             stored = self.store.constants(self._numbers[name])
             if stored is None:
-                self._remember_constants(name, self._encoder(self._spaces[name][1]))
+                self._remember_constants(name, self._backend(self._spaces[name][1]))
             else:
                 self._constants[name] = stored
         return self._constants[name]
 
-    def _remember_constants(self, name: str, encoder: ImageTextEncoder) -> None:
+    def _remember_constants(self, name: str, backend: Any) -> None:
         if name not in self._constants:
-            self._constants[name] = dict(encoder.constants)
-            self.store.set_constants(self._numbers[name], encoder.constants)
+            self._constants[name] = dict(backend.constants)
+            self.store.set_constants(self._numbers[name], backend.constants)
 
     # models
 
-    def _encoder(self, model: ResolvedModel) -> ImageTextEncoder:
+    def _backend(self, model: ResolvedModel) -> Any:
         if model.key not in self._loaded:
             from beholder.backends.pool import load_model
 
-            encoder = self._loaded[model.key] = load_model(model, device=self.config.device)
+            backend = self._loaded[model.key] = load_model(model, device=self.config.device)
+            sizes = {
+                name: getattr(backend, name, None) for name in ("image_batch", "text_batch", "batch", "pair_batch")
+            }
+            if self.config.batch_size:
+                sizes |= {name: self.config.batch_size for name in ("image_batch", "batch") if sizes[name]}
             self.used[model.key] = {
-                "device": getattr(encoder, "device", None),
-                "image_batch": self.config.batch_size or encoder.image_batch,
-                "text_batch": encoder.text_batch,
+                "device": getattr(backend, "device", None),
+                **{name: size for name, size in sizes.items() if size is not None},
             }
         return self._loaded[model.key]
 

@@ -21,8 +21,10 @@ def notice_lines(headers: Iterable[Mapping[str, Any]]) -> list[str]:
     truncated: dict[str, int] = {}
     foreign: dict[str, int] = {}
     leaked: list[str] = []
+    halved: dict[str, list[int]] = {}
     for header in headers:
         leaked += header["leaks"]
+        halved |= header.get("halved", {})
         _add(truncated, header["truncated"])
         _add(foreign, header["foreign"])
     lines = [
@@ -35,6 +37,10 @@ def notice_lines(headers: Iterable[Mapping[str, Any]]) -> list[str]:
         "score that means little"
         for model, count in foreign.items()
         if count
+    ]
+    lines += [
+        f"{model}: a batch of {first} did not fit into memory; batches of {last} were used"
+        for model, (first, last) in halved.items()
     ]
     if leaked:
         shown = ", ".join(leaked[:5]) + (" …" if len(leaked) > 5 else "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -10,22 +11,38 @@ from beholder._errors import OptionError
 from beholder._hashing import hash_json
 from beholder._identity import MetricSpec, format_value, parse_spec
 from beholder.backends.base import LoadOptions, ResolvedModel
+from beholder.backends.kinds import Kind, kind_of
 from beholder.manifest.columns import canonical_name
+from beholder.media.sampling import FramePolicy
 from beholder.metrics.base import SampleMetric, Slot, make_metric
 from beholder.runs.config import RunConfig
 from beholder.runs.store import Space
 
-Resolver = Callable[[str], ResolvedModel]
+Resolver = Callable[..., ResolvedModel]
+"""Finds a model by name and by the capability that is asked of it."""
 AskedMetric = Union[str, MetricSpec, SampleMetric]
 
 
 @dataclass(frozen=True)
 class PlannedSlot:
-    """A metric's slot with the model that fills it and the space its features live in."""
+    """A metric's slot with the model that fills it and the spaces its features live in.
+
+    Args:
+        slot: the slot; of a model that takes videos whole, its feature is the one that the model makes.
+        model: the model.
+        space: where features of still pictures, of texts and of pairs with still pictures lie.
+        several: where those of visuals of several pictures lie; None where there are no pixels.
+    """
 
     slot: Slot
     model: ResolvedModel
     space: Space
+    several: Space | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its feature."""
+        return kind_of(self.slot.feature)
 
 
 @dataclass(frozen=True)
@@ -45,11 +62,13 @@ class Plan:
         metrics: metrics in the order asked for.
         models: resolved models by key, in the order of first use.
         truncation: what happens to a text that is too long.
+        first_frame: True looks at an animation's first frame as at a still picture.
     """
 
     metrics: tuple[PlannedMetric, ...]
     models: dict[str, ResolvedModel]
     truncation: str
+    first_frame: bool = False
 
     @property
     def key(self) -> str:
@@ -65,7 +84,10 @@ class Plan:
                     "label": planned.label,
                     "version": planned.metric.info.version,
                     "settings": planned.metric.describe(),
-                    "spaces": {item.slot.name: item.space.hash for item in planned.slots},
+                    "spaces": {
+                        item.slot.name: [space.hash for space in (item.space, item.several) if space is not None]
+                        for item in planned.slots
+                    },
                 }
                 for planned in self.metrics
             ],
@@ -74,7 +96,9 @@ class Plan:
 
     def spaces(self) -> dict[str, tuple[Space, ResolvedModel]]:
         """All distinct spaces by hash, with their models."""
-        return {item.space.hash: (item.space, item.model) for planned in self.metrics for item in planned.slots}
+        slots = [item for planned in self.metrics for item in planned.slots]
+        several = {item.several.hash: (item.several, item.model) for item in slots if item.several is not None}
+        return {item.space.hash: (item.space, item.model) for item in slots} | several
 
 
 def make_metrics(asked: Sequence[AskedMetric], *, model: str | None = None) -> list[tuple[SampleMetric, str | None]]:
@@ -194,32 +218,70 @@ def make_plan(
     resolve = resolve or _pool_resolver(config)
     made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
     labels = make_labels(made)
-    resolved: dict[str, ResolvedModel] = {}
+    resolved: dict[tuple[str, str], ResolvedModel] = {}
+
+    def find(slot: Slot) -> ResolvedModel:
+        asked = (slot.model, kind_of(slot.feature).capability)
+        if asked not in resolved:
+            resolved[asked] = resolve(*asked)
+        return resolved[asked]
+
+    planned = [_plan_metric(metric, label, find, config) for (metric, _), label in zip(made, labels, strict=True)]
+    return Plan(tuple(planned), _in_order(planned), config.truncation, config.first_frame)
+
+
+def _plan_metric(
+    metric: SampleMetric, label: str, find: Callable[[Slot], ResolvedModel], config: RunConfig
+) -> PlannedMetric:
+    """A metric with its slots; one that compares embeddings is asked for pairs where the model gives only those."""
+    models = [find(slot) for slot in metric.slots]
+    if any(model.capability == "Matcher" for model in models) and not _asks_for(metric, "Matcher"):
+        metric = metric.on_pairs()
+        models = [find(dataclasses.replace(slot, feature="match")) for slot in metric.slots]
+    slots = []
+    for slot, model in zip(metric.slots, models, strict=True):
+        if slot.frames is not None:
+            FramePolicy.parse(slot.frames)
+        if slot.feature == "image_embedding" and model.capability == "VideoTextEncoder":
+            slot = dataclasses.replace(slot, feature="video_embedding")
+        several = _space(slot, model, config, several=True) if kind_of(slot.feature).has_visual else None
+        slots.append(PlannedSlot(slot, model, _space(slot, model, config), several))
+    return PlannedMetric(metric, label, tuple(slots))
+
+
+def _asks_for(metric: SampleMetric, capability: str) -> bool:
+    return any(kind_of(slot.feature).capability == capability for slot in metric.slots)
+
+
+def _in_order(planned: Sequence[PlannedMetric]) -> dict[str, ResolvedModel]:
+    """Models by key in the order of first use; one whose features others derive pictures from comes before those."""
+    depth: dict[str, int] = {}
     models: dict[str, ResolvedModel] = {}
-    planned = []
-    for (metric, _), label in zip(made, labels, strict=True):
-        slots = []
-        for slot in metric.slots:
-            if slot.model not in resolved:
-                resolved[slot.model] = resolve(slot.model)
-            model = resolved[slot.model]
-            models.setdefault(model.key, model)
-            slots.append(PlannedSlot(slot, model, _space(slot, model, config)))
-        planned.append(PlannedMetric(metric, label, tuple(slots)))
-    return Plan(tuple(planned), models, config.truncation)
+    for metric in planned:
+        slots = {item.slot.name: item for item in metric.slots}
+        for item in metric.slots:
+            models.setdefault(item.model.key, item.model)
+            depth[item.model.key] = max(depth.get(item.model.key, 0), _depth(item, slots))
+    return {key: models[key] for key in sorted(models, key=lambda key: depth[key])}
+
+
+def _depth(item: PlannedSlot, slots: Mapping[str, PlannedSlot]) -> int:
+    return max((1 + _depth(slots[name], slots) for name in item.slot.after), default=0)
 
 
 def _pool_resolver(config: RunConfig) -> Resolver:
     from beholder.backends.pool import resolve_model
 
     options = LoadOptions(config.cache_dir, config.offline)
-    return lambda name: resolve_model(name, dtype=config.dtype, options=options)
+    return lambda name, capability: resolve_model(name, dtype=config.dtype, options=options, capability=capability)
 
 
-def _space(slot: Slot, model: ResolvedModel, config: RunConfig) -> Space:
+def _space(slot: Slot, model: ResolvedModel, config: RunConfig, *, several: bool = False) -> Space:
     params: dict[str, Any] = dict(slot.params)
-    if slot.feature.startswith("image"):
+    if kind_of(slot.feature).has_visual:
         params["background"] = list(config.background)
         params["first_frame"] = config.first_frame
         params["max_pixels"] = config.max_pixels
+    if several:
+        params["frames"] = slot.frames
     return Space(model.key, slot.feature, params, {"model": model.id, "dtype": model.dtype})

@@ -31,6 +31,7 @@ import numpy as np
 from beholder._errors import StoreError
 from beholder._hashing import canonical_json, hash_bytes, hash_json
 from beholder.backends.base import Columns
+from beholder.backends.columns import flatten, nbytes, unflatten
 
 STORE_VERSION = 1
 FLUSH_ROWS = 4096
@@ -269,8 +270,7 @@ class FeatureStore:
         if hash_bytes(data) != row[1]:
             self._forget(shard)
             return None
-        columns: Columns = load(data)
-        return columns
+        return unflatten(load(data))
 
     def _forget(self, shard: int) -> None:
         """Drops a shard that is damaged or gone; its features will be computed anew."""
@@ -317,7 +317,7 @@ class FeatureStore:
 
         if self.folder is None:
             raise StoreError("a store in memory has no shard files")
-        data = save({name: np.ascontiguousarray(array) for name, array in columns.items()})
+        data = save(flatten(columns))
         unique = uuid.uuid4().hex
         name = f"{unique[:2]}/{unique}.safetensors"
         path = self.folder / "shards" / name
@@ -425,7 +425,7 @@ def _find(found: dict[bytes, tuple[int, int]], keys: Sequence[bytes], shard: int
 
 
 def _size(columns: Columns) -> int:
-    return sum(array.nbytes for array in columns.values())
+    return sum(nbytes(array) for array in columns.values())
 
 
 class _Pending:

@@ -1,0 +1,200 @@
+"""Visuals of several pictures on their way to a model: videos and derived pictures, decoded ahead in threads.
+
+A visual is taken apart into *units*: what a model's `prepare` gives. A model that takes a video whole has one unit a
+visual; any other one has a unit a picture. Frames are decoded when they are needed: a few units of a few visuals wait
+in memory, however long the videos are.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Union
+
+from beholder._errors import MissingExtraError, NoValue
+from beholder.media.base import DecodeOptions, Medium, Picture
+from beholder.media.visual import opened
+from beholder.metrics.base import Derived
+from beholder.records import Status
+
+_WAITING = 8
+"""Units of one visual that wait for the model, at most."""
+
+
+@dataclass(frozen=True)
+class VideoItem:
+    """A video and the frames that are looked at.
+
+    Args:
+        medium: the video.
+        policy: which frames, as a `FramePolicy` prints.
+    """
+
+    medium: Medium
+    policy: str
+
+
+@dataclass(frozen=True)
+class DerivedItem:
+    """Pictures to be derived.
+
+    Args:
+        derived: what the metric selected.
+        source: the item whose feature it needs: its key, itself, and the space of its feature.
+    """
+
+    derived: Derived
+    source: tuple[bytes, Any, str]
+
+
+Several = Union[VideoItem, DerivedItem]
+Upstream = Callable[[DerivedItem], Mapping[str, Any]]
+"""Gives the feature's columns, one row, that a derived item needs, or raises the `NoValue` that there is instead."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What is known of a visual before its first unit.
+
+    Args:
+        record: the frames used, as JSON; "" for derived pictures.
+        repeats: which unit each row is of, where frames repeat; None where each has its own.
+    """
+
+    record: str = ""
+    repeats: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class End:
+    """A visual has no more units; `failure` says why it has none at all, or not all."""
+
+    failure: NoValue | None = None
+
+
+Event = Union[Head, End, Any]
+
+
+@dataclass(frozen=True)
+class Looker:
+    """How a model looks at visuals.
+
+    Args:
+        prepare: from pictures to the model's input.
+        together: True when it takes all pictures of a visual at once.
+        decode: how files become pixels.
+        upstream: finds the features that derived pictures need.
+    """
+
+    prepare: Callable[[Sequence[Picture]], Any]
+    together: bool
+    decode: DecodeOptions
+    upstream: Upstream
+
+    def events(self, item: Several) -> Iterator[Event]:
+        """The head of a visual, then its units."""
+        if isinstance(item, DerivedItem):
+            yield from self._derived(item)
+            return
+        with opened(item.medium, self.decode) as video:
+            from beholder.media.video import choose_frames
+
+            record = choose_frames(video, item.policy)
+            text = json.dumps(record.to_json(), separators=(",", ":"))
+            if self.together:
+                yield Head(text)
+                yield self.prepare(list(video.frames(record.indices)))
+                return
+            distinct = tuple(dict.fromkeys(record.indices))
+            place = {index: at for at, index in enumerate(distinct)}
+            repeated = len(distinct) != len(record.indices)
+            yield Head(text, tuple(place[index] for index in record.indices) if repeated else None)
+            for picture in video.frames(distinct):
+                yield self.prepare([picture])
+
+    def _derived(self, item: DerivedItem) -> Iterator[Event]:
+        derived = item.derived
+        columns = self.upstream(item)
+        pictures = derived.make(derived.medium.decode(self.decode), columns, **dict(derived.params))
+        if not pictures:
+            raise NoValue(Status.FAILED, f"{derived.medium.name}: nothing was derived from it, and no reason given")
+        yield Head()
+        if self.together:
+            yield self.prepare(list(pictures))
+            return
+        for picture in pictures:
+            yield self.prepare([picture])
+
+
+def look_ahead(
+    items: Mapping[bytes, Several], looker: Looker, pool: ThreadPoolExecutor, *, ahead: int
+) -> Iterator[tuple[bytes, Event]]:
+    """The events of visuals in their order, each ended by an `End`; up to `ahead` visuals are opened at once."""
+    source = iter(items.items())
+    waiting: deque[tuple[bytes, queue.Queue[Event], Future[None]]] = deque()
+    stop = threading.Event()
+
+    def start() -> None:
+        for key, item in source:
+            events: queue.Queue[Event] = queue.Queue(_WAITING)
+            waiting.append((key, events, pool.submit(_fill, events, looker, item, stop)))
+            return
+
+    try:
+        for _ in range(ahead):
+            start()
+        while waiting:
+            key, events, future = waiting[0]
+            while True:
+                event = _next(events, future)
+                yield key, event
+                if isinstance(event, End):
+                    break
+            waiting.popleft()
+            start()
+    finally:
+        stop.set()
+        for _, _, future in waiting:
+            future.cancel()
+
+
+def _fill(events: queue.Queue[Event], looker: Looker, item: Several, stop: threading.Event) -> None:
+    """Puts a visual's events into its queue; waits where the queue is full, and leaves when nobody listens."""
+    failure = None
+    try:
+        for event in looker.events(item):
+            if not _put(events, event, stop):
+                return
+    except MissingExtraError:
+        raise
+    except NoValue as error:
+        failure = error
+    except Exception as error:
+        failure = NoValue(Status.FAILED, f"preparing it raised {type(error).__name__}: {error}")
+    _put(events, End(failure), stop)
+
+
+def _put(events: queue.Queue[Event], event: Event, stop: threading.Event) -> bool:
+    while not stop.is_set():
+        try:
+            events.put(event, timeout=0.1)
+            return True
+        except queue.Full:
+            continue
+    return False
+
+
+def _next(events: queue.Queue[Event], future: Future[None]) -> Event:
+    while True:
+        try:
+            return events.get(timeout=0.1)
+        except queue.Empty:
+            if future.done():
+                future.result()  # what ended the thread ends the run
+                if events.empty():
+                    return End(NoValue(Status.FAILED, "reading it ended early"))

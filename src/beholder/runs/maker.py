@@ -1,0 +1,120 @@
+"""Makes one kind of feature with one loaded model, whatever the items are: the only place that calls a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from beholder._errors import NoValue
+from beholder.backends.base import ImageTextEncoder
+from beholder.backends.kinds import Kind
+from beholder.media.base import DecodeOptions, Medium, Picture
+from beholder.runs.batching import BatchSize, Done, Failures
+from beholder.runs.looking import DerivedItem, Looker, VideoItem
+from beholder.runs.make import default_workers, make_plain
+from beholder.runs.several import PairItem, make_pairs, make_several
+
+_OURS = frozenset({"background", "first_frame", "max_pixels", "frames"})
+"""Parameters of a space that say how pixels come about; all others are the method's."""
+
+_OPENED = 4
+"""Videos that are open at once, at most."""
+
+Sources = Mapping[tuple[str, bytes], Any]
+
+
+def derived_items(item: Any) -> Iterator[DerivedItem]:
+    """The derived pictures that an item is, or is a pair with."""
+    visual = item.visual if isinstance(item, PairItem) else item
+    if isinstance(visual, DerivedItem):
+        yield visual
+
+
+class FeatureMaker:
+    """One kind of feature, one model.
+
+    Args:
+        kind: the kind.
+        backend: the loaded model.
+        params: parameters of the space.
+        decode: how files become pixels.
+        pool: decode threads.
+    """
+
+    def __init__(
+        self, kind: Kind, backend: Any, params: Mapping[str, Any], decode: DecodeOptions, pool: ThreadPoolExecutor
+    ) -> None:
+        self.kind, self._backend = kind, backend
+        self._params = {name: value for name, value in params.items() if name not in _OURS}
+        self._decode, self._pool = decode, pool
+
+    def batch_size(self) -> int:
+        """The model's own batch: texts, or visuals."""
+        if self.kind.item == "text":
+            return int(self._backend.text_batch)
+        size = self._backend.image_batch if self.kind.name == "image_embedding" else self._backend.batch
+        return int(size)
+
+    def make(self, items: Mapping[bytes, Any], *, size: BatchSize, sources: Sources, done: Done) -> Failures:
+        """Makes the features of one space's items: all texts, all still, all of several pictures, or pairs of one sort.
+
+        Args:
+            items: by content key.
+            size: how many go into a batch.
+            sources: the features that derived pictures need.
+            done: is handed keys and columns.
+
+        Returns:
+            (status, reason) of the items that have no feature.
+        """
+        if not items:
+            return {}
+        if self.kind.item == "text":
+            return make_plain(items, None, self._backend.encode_texts, pool=self._pool, size=size, done=done)
+        looker = Looker(self._prepare, self._together(), self._decode, lambda item: _source(sources, item))
+        ahead = min(default_workers(), _OPENED)
+        if self.kind.item == "pair":
+            several = isinstance(next(iter(items.values())).visual, (VideoItem, DerivedItem))
+            return make_pairs(
+                items, looker, self._call_pairs, several=several, pool=self._pool, size=size, ahead=ahead, done=done
+            )
+        if isinstance(next(iter(items.values())), (VideoItem, DerivedItem)):
+            return make_several(items, looker, self._encode, pool=self._pool, size=size, ahead=ahead, done=done)
+        return make_plain(items, self._prepare_still, self._encode, pool=self._pool, size=size, done=done)
+
+    def _together(self) -> bool:
+        return not self.kind.per_picture or (self.kind.item == "pair" and self._backend.takes_video)
+
+    def _prepare_still(self, medium: Medium) -> Any:
+        return self._prepare([medium.decode(self._decode)])
+
+    def _prepare(self, pictures: Sequence[Picture]) -> Any:
+        if self.kind.name == "image_embedding":
+            return self._backend.prepare_image(pictures[0])
+        return self._backend.prepare(pictures)
+
+    @property
+    def _method(self) -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self._backend, self.kind.method)
+        return method
+
+    def _encode(self, units: Sequence[Any]) -> Any:
+        if self.kind.name == "image_embedding":
+            encoder: ImageTextEncoder = self._backend
+            return {"embedding": encoder.encode_images(np.stack(units))}
+        return self._method(list(units), **self._params)
+
+    def _call_pairs(self, units: Sequence[Any], pairs: Sequence[tuple[int, str]]) -> Any:
+        return self._method(list(units), list(pairs), **self._params)
+
+
+def _source(sources: Sources, item: DerivedItem) -> Mapping[str, Any]:
+    key, _, space = item.source
+    found = sources[space, key]
+    if isinstance(found, NoValue):
+        raise found
+    columns: Mapping[str, Any] = found
+    return columns
