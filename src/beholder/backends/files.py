@@ -25,8 +25,8 @@ _TOKENIZERS = (
 _TOKENIZER_EXTRAS = ("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 _CHAT_FILES = ("processor_config.json", "chat_template.json", "chat_template.jinja", "video_preprocessor_config.json")
 """What vision-language models have beside tokenizer and preprocessing."""
-SUBFOLDERS = ("qformer_tokenizer",)
-"""Folders inside a model's folder that hold files of it: InstructBLIP's second tokenizer."""
+SUBFOLDERS = ("qformer_tokenizer", "FaceScore_model")
+"""Folders inside a model's folder that hold files of it: InstructBLIP's second tokenizer, FaceScore's weights."""
 _LFS_POINTER = b"version https://git-lfs"
 _DTYPE_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 

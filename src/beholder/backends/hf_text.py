@@ -39,12 +39,24 @@ class HFTokenizer:
         folder: folder with the tokenizer's files.
         length: tokens that a text may have; every text is padded to it.
         clean: what is done to a text first, or None.
+        extra_tokens: special tokens that get the ids behind the vocabulary, in this order.
+        kind: transformers' class, for files that don't say it.
     """
 
-    def __init__(self, folder: Path, *, length: int, clean: Callable[[str], str] | None = None) -> None:
-        self._tokenizer = load_tokenizer(folder)
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        length: int,
+        clean: Callable[[str], str] | None = None,
+        extra_tokens: Sequence[str] = (),
+        kind: str = "AutoTokenizer",
+    ) -> None:
+        self._tokenizer = load_tokenizer(folder, kind=kind)
+        if extra_tokens:
+            self._tokenizer.add_tokens(list(extra_tokens), special_tokens=True)
         self.length, self._clean = length, clean
-        self.ending = self._find_ending()
+        self.ending = find_ending(self._tokenizer)
         pad: Any = self._tokenizer.pad_token_id
         if pad is None and self.ending:
             pad = self.ending[-1]
@@ -83,28 +95,27 @@ class HFTokenizer:
             return ids
         return [*ids[: self.length - len(self.ending)], *self.ending]
 
-    def _find_ending(self) -> tuple[int, ...]:
-        """The tokens that the tokenizer puts behind every text; () when it puts none."""
-        bare, full = (
-            self._tokenizer("a", add_special_tokens=special, verbose=False)["input_ids"] for special in (False, True)
-        )
-        start = next((at for at in range(len(full)) if full[at : at + len(bare)] == bare), 0)
-        return tuple(int(token) for token in full[start + len(bare) :])
+
+def find_ending(tokenizer: Any) -> tuple[int, ...]:
+    """The tokens that a tokenizer puts behind every text; () when it puts none."""
+    bare, full = (tokenizer("a", add_special_tokens=special, verbose=False)["input_ids"] for special in (False, True))
+    start = next((at for at in range(len(full)) if full[at : at + len(bare)] == bare), 0)
+    return tuple(int(token) for token in full[start + len(bare) :])
 
 
-def load_tokenizer(folder: Path) -> Any:
+def load_tokenizer(folder: Path, *, kind: str = "AutoTokenizer") -> Any:
     """The tokenizer in a folder, in transformers' layout.
 
     Raises:
         MissingExtraError: it needs a package that is not installed.
         WeightsMismatchError: its files do not load.
     """
-    from transformers import AutoTokenizer
+    import transformers
 
     _need_sentencepiece(folder)
     try:
         # Padding and truncation are done here, always on the right.
-        return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, padding_side="right")
+        return getattr(transformers, kind).from_pretrained(str(folder), local_files_only=True, padding_side="right")
     except ImportError as error:
         raise MissingExtraError(f"the tokenizer in {folder.name}", _missing_package(error), "siglip") from error
     except (ValueError, OSError, KeyError, TypeError) as error:

@@ -111,11 +111,12 @@ def _read_pickled(path: Path) -> dict[str, Any]:
 
 
 def unwrap_state(state: Any, path: Path) -> dict[str, Any]:
-    """The tensors of a checkpoint, out of a `state_dict` entry and without a `module.` prefix."""
+    """The tensors of a checkpoint, out of a `state_dict`, `model` or `module` entry and without a `module.` prefix."""
     import torch
 
-    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
-        state = state["state_dict"]
+    for entry in ("state_dict", "model", "module"):
+        if isinstance(state, Mapping) and isinstance(state.get(entry), Mapping):
+            state = state[entry]
     if not isinstance(state, Mapping) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise WeightsMismatchError(f"{path.name} must hold tensors by name", got="something else")
     if state and all(key.startswith("module.") for key in state):
@@ -184,13 +185,13 @@ def fill_network(network_class: Any, config: Any, state: Mapping[str, Any], *, n
     """
     import torch
 
-    with _quiet_transformers():
+    with quiet_transformers():
         network, report = network_class.from_pretrained(
             None,
             config=config,
             state_dict=state,
             dtype=getattr(torch, dtype),
-            attn_implementation="sdpa",
+            attn_implementation="sdpa" if network_class._supports_sdpa else "eager",
             output_loading_info=True,
             ignore_mismatched_sizes=True,
         )
@@ -204,8 +205,40 @@ def fill_network(network_class: Any, config: Any, state: Mapping[str, Any], *, n
     return network.eval().requires_grad_(False)
 
 
+def fill_module(
+    network: Any, state: Mapping[str, Any], *, name: str, dtype: str, may_be_extra: Iterable[str] = ()
+) -> None:
+    """Puts the tensors of `state` into an empty network of our own, in eval mode; every key must match.
+
+    Args:
+        network: the network, which may be on torch's "meta" device.
+        state: tensors by name.
+        name: what messages call the model.
+        dtype: dtype that the network gets.
+        may_be_extra: names that `state` may hold beside the network's.
+
+    Raises:
+        WeightsMismatchError: a key that is missing, not known or of another shape.
+    """
+    import torch
+
+    wanted = network.state_dict()
+    check_keys(
+        name,
+        missing=set(wanted) - set(state),
+        unexpected=set(state) - set(wanted) - set(may_be_extra),
+        mismatched=[
+            (key, state[key].shape, value.shape)
+            for key, value in wanted.items()
+            if key in state and state[key].shape != value.shape
+        ],
+    )
+    network.load_state_dict({key: state[key].to(getattr(torch, dtype)) for key in wanted}, strict=True, assign=True)
+    network.eval().requires_grad_(False)
+
+
 @contextlib.contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """No progress bar and no report while loading: what does not match becomes an error of ours."""
     from transformers.utils import logging
 
