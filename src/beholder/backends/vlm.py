@@ -22,7 +22,24 @@ from beholder.records import ModelCard
 GENERIC = "beholder.backends.vlm_generic:GenericVLM"
 """The class for model types that no family names."""
 
-FAMILIES: dict[str, str] = {}
+_PLAIN = "beholder.backends.vlm_families"
+_QWEN = "beholder.backends.vlm_qwen"
+
+FAMILIES: dict[str, str] = {
+    "llava": f"{_PLAIN}:LlavaVLM",
+    "llava_next": f"{_PLAIN}:LlavaNextVLM",
+    "llava_onevision": f"{_PLAIN}:OneVisionVLM",
+    "internvl": f"{_PLAIN}:InternVLM",
+    "idefics3": f"{_PLAIN}:Idefics3VLM",
+    "smolvlm": f"{_PLAIN}:SmolVLM",
+    "gemma3": f"{_PLAIN}:Gemma3VLM",
+    "qwen2_vl": f"{_QWEN}:QwenVLM",
+    "qwen2_5_vl": f"{_QWEN}:Qwen25VLM",
+    "qwen3_vl": f"{_QWEN}:Qwen3VLM",
+    "qwen3_vl_moe": f"{_QWEN}:Qwen3MoeVLM",
+    "mllama": "beholder.backends.vlm_mllama:MllamaVLM",
+    "paligemma": "beholder.backends.vlm_paligemma:PaliGemmaVLM",
+}
 """Model type of `config.json` → "module:Class". `Class(model, *, device)` is an `AnswerScorer`; its static
 `describe(config, folder)` gives the JSON-ready preprocessing (with "prompt") from the files alone, without torch."""
 
