@@ -123,7 +123,11 @@ _OPENAI_PAIRS = (
 )
 
 
-CARD_MODULES: tuple[str, ...] = ()
+CARD_MODULES: tuple[str, ...] = (
+    "beholder.backends.cards_api",
+    "beholder.backends.cards_blip",
+    "beholder.backends.cards_faces",
+)
 """Modules with the cards of other families: each has a function `cards()` and imports nothing heavy."""
 
 

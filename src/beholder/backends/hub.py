@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -13,7 +14,7 @@ from typing import Any
 from beholder._errors import ModelError, UnknownNameError, WeightsMismatchError, WeightsMissingError
 from beholder.backends.base import LoadOptions
 from beholder.backends.files import Choice, Chooser, find_fault, list_files
-from beholder.backends.hashes import file_sha256
+from beholder.backends.hashes import beholder_cache, file_sha256
 from beholder.backends.places import Candidate, Place, candidates, places
 from beholder.records import ModelCard
 
@@ -156,6 +157,48 @@ def fetch(wanted: Wanted, options: LoadOptions, looks: list[Look]) -> Found:
     if reason is not None:
         raise WeightsMismatchError(f"the files of {wanted.name} must be whole", got=reason)
     return found
+
+
+def fetch_url(url: str, file_name: str, options: LoadOptions, *, name: str, sha256: str | None = None) -> Path:
+    """Fetches one file that is on no hub into the first place that was named (our cache otherwise).
+
+    Args:
+        url: its address.
+        file_name: what it is called here.
+        options: where weights may come from.
+        name: the model that needs it, for messages.
+        sha256: the hash that it must have, where it is known.
+
+    Raises:
+        WeightsMissingError: it cannot be fetched or stored.
+        WeightsMismatchError: its hash is another.
+    """
+    import shutil
+    import urllib.request
+
+    folder = places(options)[0].path if options.cache_dir else beholder_cache()
+    target = folder / file_name
+    temporary = ""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{file_name}-", suffix=".incomplete")
+        with os.fdopen(handle, "wb") as file, urllib.request.urlopen(url, timeout=60) as answer:
+            shutil.copyfileobj(answer, file)
+            length = answer.headers.get("Content-Length")
+        got = os.path.getsize(temporary)
+        if length is not None and got != int(length):
+            raise OSError(f"the connection ended after {got:,} of {int(length):,} bytes")
+        os.replace(temporary, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise WeightsMissingError(
+            f"{file_name}, which {name} needs, must be fetched or be on this machine",
+            got=f"{type(error).__name__}: {error}",
+            fix=f"Get it on a machine with a network from {url}\nand put it in {folder}",
+        ) from error
+    check_fetched(target, file_name, sha256)
+    return target
 
 
 def _expected(sibling: Any, name: str, card: ModelCard | None) -> str | None:

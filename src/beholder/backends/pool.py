@@ -25,7 +25,17 @@ ENGINES.add("fake", "beholder.backends.fake:FAKE")
 
 SPECIAL: Registry[Any] = Registry("engine for a capability")
 """Engines that serve a capability other than `ImageTextEncoder`, as "Capability/engine"."""
+SPECIAL.add("AnswerScorer/api", "beholder.backends.api.engine:ANSWERS")
+SPECIAL.add("Judge/api", "beholder.backends.api.engine:JUDGE")
 SPECIAL.add("AnswerScorer/hf", "beholder.backends.vlm:HF_VLMS")
+SPECIAL.add("FaceAnalyser/retinaface", "beholder.backends.faces.engines:RETINAFACE_ENGINE")
+SPECIAL.add("FaceAnalyser/curricularface", "beholder.backends.faces.engines:CURRICULARFACE_ENGINE")
+SPECIAL.add("FaceAnalyser/insightface", "beholder.backends.faces.engines:INSIGHTFACE_ENGINE")
+SPECIAL.add("FaceAnalyser/dlib", "beholder.backends.faces.engines:DLIB_ENGINE")
+SPECIAL.add("Matcher/hf", "beholder.backends.hf_blip:HF_BLIP")
+SPECIAL.add("Matcher/lavis", "beholder.backends.lavis:LAVIS")
+SPECIAL.add("Matcher/image_reward", "beholder.backends.reward:IMAGE_REWARD")
+SPECIAL.add("Matcher/facescore", "beholder.backends.reward:FACESCORE")
 
 _REGISTERED: dict[str, ImageTextEncoder] = {}
 
@@ -101,13 +111,15 @@ def find_card(name: str) -> ModelCard | None:
 
 def list_models() -> list[ModelCard]:
     """Cards of all models known by name, by engine; those of broken plug-ins are left out (see `broken_engines`)."""
-    cards: list[ModelCard] = []
-    for name in ENGINES.names():
+    cards: dict[str, ModelCard] = {}
+    served = [(item.partition("/")[2], item.partition("/")[0]) for item in SPECIAL.names()]
+    for name, capability in [*((name, "ImageTextEncoder") for name in ENGINES.names()), *served]:
         try:
-            cards += _engine(name).cards()
+            engine = _engine(name, capability)
         except UserError:
             continue
-    return cards + [encoder.model.card for encoder in _REGISTERED.values()]
+        cards |= {card.id: card for card in engine.cards() if card.id not in cards}
+    return [*cards.values(), *(encoder.model.card for encoder in _REGISTERED.values())]
 
 
 def broken_engines() -> list[Broken]:
