@@ -21,12 +21,12 @@ _CLIP_T5 = (
 _BLIPS = (
     ("instructblip", "xl", "Salesforce/instructblip-flan-t5-xl", _INSTRUCTBLIP, "4 billion parameters."),
     ("instructblip", "xxl", "Salesforce/instructblip-flan-t5-xxl", _INSTRUCTBLIP, "12 billion parameters."),
-    ("blip2", "xl", "Salesforce/blip2-flan-t5-xl", _BLIP2, "3.94 billion parameters."),
-    ("blip2", "xxl", "Salesforce/blip2-flan-t5-xxl", _BLIP2, "12.2 billion parameters."),
+    ("blip-2", "xl", "Salesforce/blip2-flan-t5-xl", _BLIP2, "3.94 billion parameters."),
+    ("blip-2", "xxl", "Salesforce/blip2-flan-t5-xxl", _BLIP2, "12.2 billion parameters."),
 )
 _SHARED = {
     "instructblip": "The Q-Former reads the question, so only the vision tower's work is shared by a picture's texts.",
-    "blip2": "Vision tower, Q-Former and projection run once a picture, whatever is asked about it.",
+    "blip-2": "Vision tower, Q-Former and projection run once a picture, whatever is asked about it.",
 }
 _MEMORY = "Loaded in bfloat16 by default; the files are float32, so loading takes their size in memory."
 
@@ -37,7 +37,7 @@ def cards() -> Iterator[ModelCard]:
         yield ModelCard(
             id=f"hf:{repo}",
             engine="hf",
-            family="clip_flant5",
+            family="clip_t5",
             arch=f"CLIP-FlanT5-{size.upper()}",
             weights=repo,
             source=repo,
@@ -58,19 +58,20 @@ def cards() -> Iterator[ModelCard]:
             ),
         )
     for family, size, repo, paper, note in _BLIPS:
+        name = f"{family.replace('-', '')}-flant5-{size}"
         yield ModelCard(
             id=f"hf:{repo}",
             engine="hf",
             family=family,
-            arch=f"{family}-flant5-{size}",
+            arch=name,
             weights=repo,
             source=repo,
-            licence="MIT" if family == "blip2" else None,
-            commercial=True if family == "blip2" else None,
+            licence="MIT" if family == "blip-2" else None,
+            commercial=True if family == "blip-2" else None,
             paper=paper,
             input_size=(224, 224),
             context_length=128 if family == "instructblip" else 512,
             english_only=True,
-            aliases=(f"{family}-flant5-{size}",),
+            aliases=(name,),
             notes=(note, _SHARED[family], _MEMORY),
         )

@@ -11,9 +11,11 @@ from typing import Any
 from beholder._errors import ModelError, PlannedError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import AnswerScorer, LoadOptions, ResolvedModel
+from beholder.backends.blip_t5 import choose_instructblip
 from beholder.backends.cards import all_cards, card_of
 from beholder.backends.devices import choose_dtype
 from beholder.backends.files import Choice, Chooser, choose_hf, find_fault, list_files, read_json
+from beholder.backends.flan_t5 import choose_clip_t5
 from beholder.backends.hashes import combined_sha256
 from beholder.backends.hf_config import FAMILIES as ENCODERS
 from beholder.backends.names import ModelName, parse_name
@@ -39,12 +41,15 @@ FAMILIES: dict[str, str] = {
     "qwen3_vl_moe": f"{_QWEN}:Qwen3MoeVLM",
     "mllama": "beholder.backends.vlm_mllama:MllamaVLM",
     "paligemma": "beholder.backends.vlm_paligemma:PaliGemmaVLM",
+    "clip_t5": "beholder.backends.flan_t5:ClipFlanT5",
+    "blip-2": "beholder.backends.blip_t5:Blip2T5",
+    "instructblip": "beholder.backends.blip_t5:InstructBlipT5",
 }
 """Model type of `config.json` → "module:Class". `Class(model, *, device)` is an `AnswerScorer`; its static
 `describe(config, folder)` gives the JSON-ready preprocessing (with "prompt") from the files alone, without torch."""
 
-CHOOSERS: dict[str, Chooser] = {}
-"""Hub repositories whose files are not transformers' usual set → which of their files make up the model."""
+CHOOSERS: dict[str, Chooser] = {"clip_t5": choose_clip_t5, "instructblip": choose_instructblip}
+"""Families (of a card) or model types whose files are not transformers' usual set → which files make up the model."""
 
 _VISION_KEYS = ("vision_config", "vision_tower", "mm_vision_tower", "visual", "image_token_id", "image_token_index")
 _ORIGINAL_LLAVA = ("LlavaLlamaForCausalLM", "LlavaMistralForCausalLM", "LlavaQwenForCausalLM")
@@ -121,7 +126,7 @@ def check_kind(config: Mapping[str, Any], *, name: str) -> str:
 
 def _find(parsed: ModelName, card: ModelCard | None, options: LoadOptions) -> hub.Found:
     if parsed.path is None:
-        chooser = CHOOSERS.get(parsed.weights, choose_hf)
+        chooser = CHOOSERS.get(card.family if card else "", choose_hf)
         return hub.find(hub.Wanted(parsed.asked, parsed.weights, parsed.revision, chooser, card), options)
     folder = parsed.path if parsed.path.is_dir() else parsed.path.parent
     choice = _choose_local(folder)
@@ -135,10 +140,10 @@ def _find(parsed: ModelName, card: ModelCard | None, options: LoadOptions) -> hu
 
 def _choose_local(folder: Path) -> Choice:
     """The files of a local folder. A model that cannot serve at all is refused before its files are counted."""
-    names = list_files(folder)
+    names, kind = list_files(folder), ""
     if "config.json" in names:
-        check_kind(read_json(folder / "config.json"), name=folder.name)
-    return choose_hf(names)
+        kind = check_kind(read_json(folder / "config.json"), name=folder.name)
+    return CHOOSERS.get(kind, choose_hf)(names)
 
 
 def _plain_card(parsed: ModelName, kind: str) -> ModelCard:
