@@ -127,6 +127,8 @@ CARD_MODULES: tuple[str, ...] = (
     "beholder.backends.cards_api",
     "beholder.backends.cards_blip",
     "beholder.backends.cards_faces",
+    "beholder.backends.cards_video",
+    "beholder.backends.cards_t5",
 )
 """Modules with the cards of other families: each has a function `cards()` and imports nothing heavy."""
 
