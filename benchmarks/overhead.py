@@ -13,7 +13,7 @@ import numpy as np
 
 from beholder.backends.fake import FakeEncoder
 from beholder.media.base import DecodeOptions
-from beholder.runs.chunk import text_key
+from beholder.runs.item_keys import text_key
 from beholder.runs.config import make_config
 from beholder.runs.session import execute
 from benchmarks.sources import TinySamples

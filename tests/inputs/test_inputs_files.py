@@ -106,14 +106,14 @@ def test_f4_broken_files_cost_their_rows_and_the_exit_code_follows_the_allowed_s
     assert all(name in checked.stdout for name in names if statuses[name] != "ok")
 
 
-def test_f5_an_animation_is_a_picture_only_by_explicit_choice(tmp_path: Path, scored: Any) -> None:
+def test_f5_an_animation_is_a_video_and_a_picture_only_by_explicit_choice(tmp_path: Path, scored: Any) -> None:
     frames = [Image.new("RGB", (6, 6), (80 * at, 10, 200)) for at in range(3)]
     path = str(tmp_path / "three.gif")
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=[100, 200, 300])
-    (refused,) = scored([{"output": path, "prompt": "a"}])
-    assert (refused["clip_score"], refused["clip_score_status"]) == (None, "unreadable")
-    assert "3 frames" in refused["clip_score_reason"]
-    assert "first_frame" in refused["clip_score_reason"].replace("-", "_")
+    (video,) = scored([{"output": path, "prompt": "a"}], metrics=["clip_score(frames=all)"])
+    assert video["clip_score"] == pytest.approx(np.mean([value(frame) for frame in frames]), abs=1e-6)
+    record = json.loads(video["clip_score_evidence"])["frames"]
+    assert (record["policy"], record["indices"], record["times"]) == ("all", [0, 1, 2], [0.0, 0.1, 0.3])
     (first,) = scored([{"output": path, "prompt": "a"}], out="first", first_frame=True)
     assert first["clip_score"] == pytest.approx(value(frames[0]), abs=1e-6)
 

@@ -57,7 +57,7 @@ def test_truncation_without_columns() -> None:
 
 
 def test_an_out_of_range_cosine_reaches_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    import beholder.metrics.clip as module
+    import beholder.metrics.frames as module
     from beholder.functional import Scores
 
     monkeypatch.setattr(module, "cosine", lambda a, b: Scores(np.array([1.01]), np.array([False])))

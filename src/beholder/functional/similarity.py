@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from beholder._errors import OptionError
 
-Reduce = Literal["mean", "max", "first"]
+Reduce = Literal["mean", "max", "min", "median", "first"]
 
 ROUNDING = 1e-5
 """By how much a float32 cosine may leave [-1, 1] through rounding; such a value is set to -1 or 1."""
@@ -164,7 +164,7 @@ def cosine_ragged(a: Embeddings, b: Embeddings, offsets: npt.ArrayLike) -> Score
 
 
 def reduce_ragged(scores: Scores, offsets: npt.ArrayLike, *, reduce: Reduce = "mean") -> Scores:
-    """One value a list: the mean, the largest or the first of its values.
+    """One value a list: the mean, the largest, the smallest, the median or the first of its values.
 
     Args:
         scores: (k,) values of all lists, one after another.
@@ -195,6 +195,11 @@ def reduce_ragged(scores: Scores, offsets: npt.ArrayLike, *, reduce: Reduce = "m
             values[filled] = scores.values[begin]
         elif reduce == "max":
             values[filled] = np.maximum.reduceat(scores.values, begin)
+        elif reduce == "min":
+            values[filled] = np.minimum.reduceat(scores.values, begin)
+        elif reduce == "median":
+            parts = np.split(scores.values, begin[1:])
+            values[filled] = [np.median(part) for part in parts]
         else:
             values[filled] = np.add.reduceat(scores.values, begin) / sizes[filled]
         bad[filled] = np.logical_or.reduceat(scores.degenerate, begin)

@@ -11,9 +11,10 @@ import numpy as np
 from beholder._errors import NoValue
 from beholder._identity import OptionValue
 from beholder.functional.clip import HESSEL_WEIGHT, Variant, clamp_aggregate, ref_clip_score, scale_cosine
-from beholder.functional.similarity import cosine, cosine_ragged, normalise, reduce_ragged
+from beholder.functional.similarity import cosine_ragged, normalise, reduce_ragged
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, ScoreColumns, Selection, Slot
+from beholder.metrics.frames import FRAME_OPTIONS
 from beholder.metrics.outcome import Range, make_scores, truncation_evidence
 from beholder.metrics.text_image import TextImageMetric, is_blank
 from beholder.records import MetricInfo, OptionInfo, Status
@@ -86,9 +87,11 @@ class ClipScore(TextImageMetric):
                 'Put before every text; "A photo depicts " for the variants hessel and ref_hessel, else nothing.',
             ),
             OptionInfo("text", "prompt", "Column that holds the text."),
+            *FRAME_OPTIONS,
         ),
         notes=(
             "Values of different encoders cannot be compared.",
+            "A video is scored frame by frame; ref_hessel takes the mean (over_frames) of the frames' hessel values.",
             "Ranges: raw -1 to 1; x100 and torchmetrics -100 to 100; hessel 0 to 2.5; ref_hessel 0 to 10/7.",
             "torchmetrics clamps the mean of the samples at 0, not each sample; the other variants never clamp a mean.",
             "torchmetrics cuts a long text and loses its end token; here the end token stays, so texts over the limit "
@@ -137,30 +140,34 @@ class ClipScore(TextImageMetric):
             return chosen
         return {**chosen, "references": [self.prefix + text for text in reference_texts(sample)]}
 
+    @property
+    def can_take_pairs(self) -> bool:
+        return self.variant != "ref_hessel"
+
     def score(self, batch: FeatureBatch) -> ScoreColumns:
-        image, text = normalise(batch.one("image")), normalise(batch.one("text"))
-        cosines = cosine(image, text)
-        flags = {"image": image.degenerate, "text": text.degenerate}
+        units = self.unit_scores(batch)
+        flags = {"image": units.image, "text": units.text}
         statuses: dict[int, tuple[Status, str]] = {}
         if self.variant == "ref_hessel":
-            references = batch.many("references")
+            text, references = normalise(batch.one("text")), batch.many("references")
             best = reduce_ragged(
                 cosine_ragged(text, references.columns["embedding"], references.offsets),
                 references.offsets,
                 reduce="max",
             )
-            values = ref_clip_score(scale_cosine(cosines.values, variant="hessel"), best.values)
+            plain = self.over_frames(units, scale_cosine(units.values, variant="hessel"))
+            values = ref_clip_score(plain, best.values)
             empty = np.diff(references.offsets) == 0
             flags["reference captions"] = best.degenerate & ~text.degenerate & ~empty
             statuses = {int(row): (Status.NO_REFERENCE, "no reference captions") for row in np.flatnonzero(empty)}
         else:
-            values = scale_cosine(cosines.values, variant=cast("Variant", self.variant))
+            values = self.over_frames(units, scale_cosine(units.values, variant=cast("Variant", self.variant)))
         return make_scores(
             values,
             degenerate=flags,
             within=self.value_range,
             statuses=statuses,
-            evidence=truncation_evidence(_columns(batch, "text")),
+            evidence=truncation_evidence(self.text_columns(batch)),
         )
 
     def finish_aggregate(self, mean: float) -> float:
@@ -204,7 +211,7 @@ class ClipT(TextImageMetric):
         version="1",
         capability="ImageTextEncoder",
         default_model=DEFAULT_MODEL,
-        options=(OptionInfo("model", DEFAULT_MODEL, "Encoder."),),
+        options=(OptionInfo("model", DEFAULT_MODEL, "Encoder."), *FRAME_OPTIONS),
         notes=(
             "The same value as clip_score where no row has an eval_prompt.",
             "Values of different encoders cannot be compared.",
@@ -217,13 +224,15 @@ class ClipT(TextImageMetric):
             return "prompt", sample.prompt
         return "eval_prompt", sample.eval_prompt
 
+    can_take_pairs = True
+
     def score(self, batch: FeatureBatch) -> ScoreColumns:
-        image, text = normalise(batch.one("image")), normalise(batch.one("text"))
+        units = self.unit_scores(batch)
         return make_scores(
-            cosine(image, text).values,
-            degenerate={"image": image.degenerate, "text": text.degenerate},
+            self.over_frames(units, units.values),
+            degenerate={"image": units.image, "text": units.text},
             within=self.value_range,
-            evidence=truncation_evidence(_columns(batch, "text")),
+            evidence=truncation_evidence(self.text_columns(batch)),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -270,7 +279,3 @@ def _json_list(cell: str) -> list[str] | None:
     except json.JSONDecodeError:
         return None
     return parsed if isinstance(parsed, list) and all(isinstance(text, str) for text in parsed) else None
-
-
-def _columns(batch: FeatureBatch, slot: str) -> Any:
-    return batch.slots[slot]

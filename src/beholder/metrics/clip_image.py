@@ -9,7 +9,8 @@ import numpy as np
 from beholder._errors import NoValue
 from beholder.functional.similarity import Reduce, cosine_ragged, normalise, reduce_ragged
 from beholder.manifest.schema import Sample
-from beholder.metrics.base import FeatureBatch, SampleMetric, ScoreColumns, Selection, Slot
+from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, ScoreColumns, Selection, Slot
+from beholder.metrics.frames import FRAME_OPTIONS, any_of, reduce_frames
 from beholder.metrics.outcome import make_scores
 from beholder.metrics.text_image import output_of
 from beholder.records import MetricInfo, OptionInfo, Status
@@ -57,6 +58,7 @@ class ClipI(SampleMetric):
                 "How the references of one row become one value.",
                 choices=("mean", "max", "first"),
             ),
+            *FRAME_OPTIONS,
         ),
         notes=(
             "The mean over the rows of one subject equals the published average over all pairs of generated and real "
@@ -68,10 +70,10 @@ class ClipI(SampleMetric):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        model = str(self.options["model"])
+        model, frames = str(self.options["model"]), str(self.options["frames"])
         return (
-            Slot("image", model, "image_embedding"),
-            Slot("references", model, "image_embedding", many=True),
+            Slot("image", model, "image_embedding", frames=frames),
+            Slot("references", model, "image_embedding", many=True, frames=frames),
         )
 
     def select(self, sample: Sample) -> Selection:
@@ -89,16 +91,26 @@ class ClipI(SampleMetric):
         return {"image": output_of(sample), "references": kept}
 
     def score(self, batch: FeatureBatch) -> ScoreColumns:
-        image, references = normalise(batch.one("image")), batch.many("references")
-        found = reduce_ragged(
-            cosine_ragged(image, references.columns["embedding"], references.offsets),
-            references.offsets,
-            reduce=cast("Reduce", self.options["reduce"]),
+        found, references = batch.slots["image"], batch.many("references")
+        pictures, frames = (
+            (found.columns["embedding"], found.offsets) if isinstance(found, Ragged) else (found["embedding"], None)
         )
+        image, offsets, items = normalise(pictures), references.offsets, references.columns["embedding"]
+        if frames is not None:
+            # Every frame meets all references of its sample.
+            owner = np.repeat(np.arange(batch.n), np.diff(frames))
+            items = items[np.concatenate([np.arange(offsets[row], offsets[row + 1]) for row in owner]).astype(np.intp)]
+            offsets = np.concatenate([[0], np.cumsum(np.diff(references.offsets)[owner])])
+        each = reduce_ragged(
+            cosine_ragged(image, items, offsets), offsets, reduce=cast("Reduce", self.options["reduce"])
+        )
+        bad_image, bad = image.degenerate, each.degenerate
+        if frames is not None:
+            bad_image, bad = any_of(image, frames), np.logical_or.reduceat(bad, frames[:-1])
         empty = np.diff(references.offsets) == 0
         return make_scores(
-            found.values,
-            degenerate={"image": image.degenerate, "references": found.degenerate & ~image.degenerate & ~empty},
+            reduce_frames(each.values, frames, str(self.options["over_frames"])),
+            degenerate={"image": bad_image, "references": bad & ~bad_image & ~empty},
             within=self.value_range,
             statuses={int(row): (Status.NO_REFERENCE, "the row has no references") for row in np.flatnonzero(empty)},
         )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from beholder._errors import ModelError
-from beholder.functional.preference import grouped_win_probabilities, pick_score
-from beholder.functional.similarity import normalise
+from beholder.functional.preference import grouped_win_probabilities
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, ScoreColumns
+from beholder.metrics.frames import FRAME_OPTIONS
 from beholder.metrics.outcome import Range, make_scores, truncation_evidence
 from beholder.metrics.text_image import TextImageMetric
 from beholder.records import MetricInfo, OptionInfo, Status
@@ -58,6 +59,7 @@ class PickScore(TextImageMetric):
                 "The score itself, or its softmax over the candidates of one prompt.",
                 choices=("score", "probability"),
             ),
+            *FRAME_OPTIONS,
         ),
         licence_note="The licence of the weights stands in the model's card.",
         notes=(
@@ -87,13 +89,12 @@ class PickScore(TextImageMetric):
 
     def score(self, batch: FeatureBatch) -> ScoreColumns:
         scale = self._scale(batch)
-        image, text = normalise(batch.one("image")), normalise(batch.one("text"))
-        columns: Any = batch.slots["text"]
+        units = self.unit_scores(batch)
         return make_scores(
-            pick_score(image, text, scale=scale).values,
-            degenerate={"image": image.degenerate, "text": text.degenerate},
+            self.over_frames(units, scale * units.values),
+            degenerate={"image": units.image, "text": units.text},
             within=(-scale, scale),
-            evidence=truncation_evidence(columns),
+            evidence=truncation_evidence(self.text_columns(batch)),
         )
 
     def group_key(self, sample: Sample) -> str | None:
@@ -131,4 +132,7 @@ class PickScore(TextImageMetric):
                 got=str(self.options["model"]),
                 fix=f"Use the default model, {DEFAULT_MODEL}",
             )
-        return float(constants["logit_scale"])
+        scale = float(constants["logit_scale"])
+        if not (math.isfinite(scale) and scale > 0):
+            raise ModelError("a checkpoint's logit scale must be a positive finite number", got=repr(scale))
+        return scale

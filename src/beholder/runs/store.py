@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class Space:
     params: Mapping[str, Any]
     about: Mapping[str, Any]
 
-    @property
+    @cached_property
     def hash(self) -> str:
         return hash_json({"model": self.model_key, "feature": self.feature, "params": dict(self.params)})
 
