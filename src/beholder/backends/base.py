@@ -18,6 +18,8 @@ from beholder.records import ModelCard
 if TYPE_CHECKING:
     import numpy as np
 
+    from beholder.backends.api.options import ApiOptions
+
 Columns = Mapping[str, "np.ndarray"]
 """One feature of n items as arrays by name, each with leading dimension n.
 
@@ -117,10 +119,12 @@ class LoadOptions:
     Args:
         cache_dir: a folder to look in first, or None.
         offline: True forbids every fetch; None follows HF_HUB_OFFLINE.
+        api: settings for models behind an HTTP interface (key, base URL, budget …); None takes the environment's.
     """
 
     cache_dir: str | None = None
     offline: bool | None = None
+    api: ApiOptions | None = None
 
 
 @runtime_checkable
