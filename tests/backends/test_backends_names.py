@@ -10,6 +10,7 @@ import pytest
 from beholder._errors import ModelError, OptionError, UnknownNameError
 from beholder.backends.cards import aliases, known_ids
 from beholder.backends.names import parse_name, spell_arch
+from beholder.backends.pool import engine_names
 
 Folder = Callable[[str], Path]
 
@@ -49,10 +50,11 @@ def test_every_form_is_read(name: str, model_id: str) -> None:
 
 
 def test_every_known_id_and_alias_reads_back() -> None:
+    engines = engine_names()
     for model_id in known_ids():
-        assert parse_name(model_id).id == model_id
+        assert parse_name(model_id, engines=engines).id == model_id
     for alias, model_id in aliases().items():
-        assert parse_name(alias).id == model_id
+        assert parse_name(alias, engines=engines).id == model_id
 
 
 @pytest.mark.parametrize(

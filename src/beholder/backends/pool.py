@@ -13,6 +13,7 @@ from beholder._registry import Broken, Registry
 from beholder.backends.base import Columns, Engine, ImageTextEncoder, LoadOptions, ResolvedModel
 from beholder.backends.cards import aliases, card_of, known_ids
 from beholder.backends.devices import LARGE
+from beholder.backends.kinds import KINDS
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.media.base import Picture
 from beholder.records import ModelCard
@@ -25,6 +26,9 @@ ENGINES.add("fake", "beholder.backends.fake:FAKE")
 
 SPECIAL: Registry[Any] = Registry("engine for a capability")
 """Engines that serve a capability other than `ImageTextEncoder`, as "Capability/engine"."""
+
+for _capability in ("Matcher", "AnswerScorer", "Judge"):
+    SPECIAL.add(f"{_capability}/fake", f"beholder.backends.fake_models:FAKE_{_capability.upper()}")
 SPECIAL.add("AnswerScorer/api", "beholder.backends.api.engine:ANSWERS")
 SPECIAL.add("Judge/api", "beholder.backends.api.engine:JUDGE")
 SPECIAL.add("AnswerScorer/hf", "beholder.backends.vlm:HF_VLMS")
@@ -36,8 +40,14 @@ SPECIAL.add("Matcher/hf", "beholder.backends.hf_blip:HF_BLIP")
 SPECIAL.add("Matcher/lavis", "beholder.backends.lavis:LAVIS")
 SPECIAL.add("Matcher/image_reward", "beholder.backends.reward:IMAGE_REWARD")
 SPECIAL.add("Matcher/facescore", "beholder.backends.reward:FACESCORE")
+SPECIAL.add("VideoTextEncoder/hf", "beholder.backends.video_hf:VIDEOPRISM")
+SPECIAL.add("Matcher/xclip", "beholder.backends.video_hf:XCLIP")
+SPECIAL.add("VideoTextEncoder/umt", "beholder.backends.umt:ENCODER")
+SPECIAL.add("Matcher/umt", "beholder.backends.umt:MATCHER")
+SPECIAL.add("VideoTextEncoder/internvideo2", "beholder.backends.internvideo2:ENCODER")
+SPECIAL.add("Matcher/internvideo2", "beholder.backends.internvideo2:MATCHER")
 
-_REGISTERED: dict[str, ImageTextEncoder] = {}
+_REGISTERED: dict[str, Any] = {}
 
 
 def resolve_model(
@@ -58,7 +68,10 @@ def resolve_model(
         WeightsMismatchError: the files do not fit together or are damaged.
     """
     if name in _REGISTERED:
-        return dataclasses.replace(_REGISTERED[name].model, asked=name, id=name)
+        known: ResolvedModel = _REGISTERED[name].model
+        if known.capability != capability and capability != "ImageTextEncoder":
+            raise OptionError(f"a model that serves {capability} is needed", got=f"{name}, a {known.capability}")
+        return dataclasses.replace(known, asked=name, id=name)
     parsed = parse_name_here(name)
     return _engine(parsed.engine, capability).resolve(name, dtype=dtype, options=options or LoadOptions())
 
@@ -71,7 +84,8 @@ def load_model(resolved: ResolvedModel, *, device: str = "auto") -> Any:
         DeviceError: a device that this machine does not have.
     """
     if resolved.asked in _REGISTERED:
-        return _Kept(_REGISTERED[resolved.asked], resolved)
+        kept: object = _REGISTERED[resolved.asked]
+        return _Kept(kept, resolved) if isinstance(kept, ImageTextEncoder) else _KeptModel(kept, resolved)
     return _engine(parse_name_here(resolved.asked).engine, resolved.capability).load(resolved, device=device)
 
 
@@ -98,6 +112,34 @@ def register_encoder(name: str, encoder: ImageTextEncoder) -> None:
     _REGISTERED[name] = encoder
 
 
+def register_model(name: str, model: Any) -> None:
+    """Makes a user's own model of any capability available under a name, for this process (see `backends.base`).
+
+    Args:
+        name: how metrics ask for it (`model=NAME`, `segmenter=NAME`).
+        model: an object that keeps the contract of its capability; `model.model.capability` names that. A run does
+            not close it.
+
+    Raises:
+        OptionError: a name that stands for another model already, or an object that lacks a part of the contract.
+    """
+    if isinstance(model, ImageTextEncoder):
+        register_encoder(name, model)
+        return
+    capability = getattr(getattr(model, "model", None), "capability", None)
+    methods = sorted({kind.method for kind in KINDS.values() if kind.capability == capability})
+    wanted = ["model", "constants", "batch", "takes_video", "prepare", "close", *methods]
+    lacking = [part for part in wanted if not hasattr(model, part)]
+    if not methods or lacking:
+        raise OptionError(
+            f"a model must have {', '.join(wanted)}, and a capability that is known",
+            got=f"{type(model).__name__} of capability {capability!r} without {', '.join(lacking) or 'a known one'}",
+        )
+    if not isinstance(name, str) or not name.strip() or name in aliases() or name in known_ids():
+        raise OptionError("a registered model needs a name of its own", got=repr(name))
+    _REGISTERED[name] = model
+
+
 def find_card(name: str) -> ModelCard | None:
     """The card of a model by any of its names, without looking for its files; None when it has none.
 
@@ -105,7 +147,8 @@ def find_card(name: str) -> ModelCard | None:
         UnknownNameError: no such model.
     """
     if name in _REGISTERED:
-        return _REGISTERED[name].model.card
+        card: ModelCard = _REGISTERED[name].model.card
+        return card
     return card_of(parse_name_here(name).id)
 
 
@@ -210,3 +253,16 @@ class _Kept:
 
     def close(self) -> None:
         """The encoder belongs to the user."""
+
+
+class _KeptModel:
+    """A registered model of any other capability: under the name it was asked for, and not to be closed."""
+
+    def __init__(self, kept: Any, model: ResolvedModel) -> None:
+        self._kept, self.model = kept, model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kept, name)
+
+    def close(self) -> None:
+        """The model belongs to the user."""
