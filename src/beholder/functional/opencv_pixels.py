@@ -56,7 +56,8 @@ def warp_affine(pixels: np.ndarray, matrix: npt.ArrayLike, size: tuple[int, int]
         for right, weight_x in ((0, _FRACTIONS - right_part), (1, right_part)):
             total += (weight_x * weight_y)[..., None] * _taps(pixels, left + right, top + down)
     bits = 2 * _FRACTION_BITS
-    return ((total + (1 << (bits - 1))) >> bits).astype(np.uint8)
+    result: np.ndarray = ((total + (1 << (bits - 1))) >> bits).astype(np.uint8)
+    return result
 
 
 def halve(pixels: np.ndarray) -> np.ndarray:
@@ -73,7 +74,8 @@ def halve(pixels: np.ndarray) -> np.ndarray:
     if height % 2 or width % 2:
         raise OptionError("only pictures of even sides can be halved", got=f"{width}×{height}")
     blocks = pixels.reshape(height // 2, 2, width // 2, 2, channels).astype(np.uint16)
-    return ((blocks.sum(axis=(1, 3)) + 2) >> 2).astype(np.uint8)
+    result: np.ndarray = ((blocks.sum(axis=(1, 3)) + 2) >> 2).astype(np.uint8)
+    return result
 
 
 def resize_linear(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -149,7 +151,8 @@ def _taps(pixels: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     height, width = pixels.shape[:2]
     inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     values = pixels[np.where(inside, y, 0), np.where(inside, x, 0)].astype(np.int64)
-    return values * inside[..., None]
+    result: np.ndarray = values * inside[..., None]
+    return result
 
 
 def _inverse(matrix: npt.ArrayLike) -> np.ndarray:
@@ -167,7 +170,8 @@ def _inverse(matrix: npt.ArrayLike) -> np.ndarray:
 
 
 def _rint(values: np.ndarray) -> np.ndarray:
-    return np.rint(values).astype(np.int64)
+    result: np.ndarray = np.rint(values).astype(np.int64)
+    return result
 
 
 def _check(pixels: np.ndarray) -> None:

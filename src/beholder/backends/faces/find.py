@@ -148,13 +148,12 @@ def _missing(need: Need, missing: list[Part], looked: list[Place], *, offline: b
         lines.append(f"Get them: hf download {card.source}, or from the hub repository {card.source}")
     if need.url:
         lines.append(f"Get it: {need.url}")
-    if need.extra and not card.source and not need.url:
-        lines.append(f'Get them: pip install "beholder[{need.extra}]"')
     if need.variable:
         lines.append(f"Set {need.variable} to the folder that holds them")
     lines.append(f"Or name the folder: {card.engine}:/path/to/folder")
-    if not _has_package(need):
-        lines.append(f'The package {need.package} is missing too: pip install "beholder[{need.extra}]"')
+    if need.extra:
+        here = "is here" if _has_package(need) else "is missing too"
+        lines.append(f'The package {need.package} {here}; it comes with: pip install "beholder[{need.extra}]"')
     return WeightsMissingError(
         f"the weights of {need.asked} must be on this machine (licence: {card.licence or 'not checked'})",
         got=f"no {files}" + ("; fetching is switched off (offline)" if offline else ""),

@@ -99,8 +99,8 @@ class Scrfd:
         scale = np.float32(new_height / height)
         return Detections(found.boxes / scale, found.scores, found.landmarks / scale)
 
-    def _levels(self, outputs: Sequence[np.ndarray], side: int) -> dict[int, tuple[np.ndarray, ...]]:
-        levels = {}
+    def _levels(self, outputs: Sequence[np.ndarray], side: int) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        levels: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
         for number, stride in enumerate(STRIDES):
             score, box, points = (np.asarray(outputs[kind * 3 + number], dtype=np.float32) for kind in range(3))
             count = 2 * (side // stride) ** 2

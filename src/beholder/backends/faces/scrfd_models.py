@@ -95,7 +95,7 @@ class ScrfdModel(ABC):
 
     def _faces(self, pixels: np.ndarray, settings: ScrfdSettings) -> FaceRow:
         found, source, shift, padded = self._detect(pixels, settings)
-        rows = [self.embed(source, points + np.float32(shift)) for points in found.landmarks]
+        rows = [self.embed(source, points + np.asarray(shift, dtype=np.float32)) for points in found.landmarks]
         embedding = np.stack(rows) if rows else np.zeros((0, self.width), dtype=np.float32)
         size = (pixels.shape[1], pixels.shape[0])
         return FaceRow(size, found.boxes, found.scores, found.landmarks, embedding, padded)
@@ -137,7 +137,8 @@ class CurricularFaceAnalyser(ScrfdModel):
         tensor = torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)))[None]
         # One face at a time: its numbers then depend on nothing else in the picture or the batch.
         with torch.inference_mode():
-            return to_numpy(self._network(tensor.to(self._device)))[0]
+            embedding: np.ndarray = to_numpy(self._network(tensor.to(self._device)))[0]
+        return embedding
 
     def close(self) -> None:
         super().close()
