@@ -27,6 +27,8 @@ _TARGETS = {
     "Status": "beholder.records",
     "Summary": "beholder.records",
     "UserError": "beholder._errors",
+    "agree": "beholder.comparing.agree",
+    "compare": "beholder.comparing.compare",
     "evaluate": "beholder.api",
     "list_metrics": "beholder.api",
     "list_models": "beholder.api",
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from beholder.api import ScoreTable, evaluate, list_metrics, list_models, open_run, run, score
     from beholder.backends.fake import FakeEncoder
     from beholder.backends.pool import register_encoder
+    from beholder.comparing.agree import agree
+    from beholder.comparing.compare import compare
     from beholder.metrics.base import SampleMetric
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary
     from beholder.runs.results import Run, open_run_folder
@@ -59,6 +63,8 @@ __all__ = [
     "Status",
     "Summary",
     "UserError",
+    "agree",
+    "compare",
     "evaluate",
     "list_metrics",
     "list_models",

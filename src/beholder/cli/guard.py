@@ -1,7 +1,7 @@
 """From exceptions to messages and exit codes.
 
 0    fine
-1    a gate was not met (`doctor`, `models verify`)
+1    a gate was not met (`gate`, `doctor`, `models verify`)
 2    wrong use or bad input
 3    more samples with a fault than allowed
 70   a bug in beholder

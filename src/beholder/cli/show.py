@@ -40,12 +40,10 @@ def show(
 
     Example: beholder show runs/sdxl runs/flux --by category
     """
-    from beholder._errors import OptionError
-    from beholder.report.render import FORMATS
+    from beholder.report.render import check_form
     from beholder.runs.results import open_run_folder
 
-    if form not in FORMATS:
-        raise OptionError(f"--as must be one of: {', '.join(FORMATS)}", got=repr(form))
+    check_form(form)
     opened = [open_run_folder(path) for path in runs]
     views = _views(opened, runs, by or [])
     _say_what_to_know(opened, views)
@@ -90,15 +88,11 @@ def _say_what_to_know(opened: Sequence[Run], views: Sequence[RunView]) -> None:
 
 
 def _rendered(views: Sequence[RunView], form: str, *, show_all: bool) -> str:
-    from beholder.report.render import to_csv, to_latex, to_markdown, to_text
+    from beholder.report.render import rendered
     from beholder.report.tables import long_table, records, wide_table
 
-    if form == "csv":
-        return to_csv(records(views, show_all=show_all))
     table = long_table(views[0], show_all=show_all) if len(views) == 1 else wide_table(views, show_all=show_all)
-    if form == "md":
-        return to_markdown(table)
-    return to_latex(table) if form == "latex" else to_text(table, width=stdout_width())
+    return rendered(table, records(views, show_all=show_all), form, width=stdout_width())
 
 
 def _run_facts(run: Run, view: RunView) -> dict[str, Any]:

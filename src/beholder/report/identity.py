@@ -33,6 +33,16 @@ def identity_warnings(runs: Sequence[tuple[str, Header]]) -> list[str]:
     return warnings
 
 
+def metric_differences(one: Header, other: Header, label: str) -> list[str]:
+    """In which ways a metric of one run is not the same number as that of another."""
+    return _metric_differences(_entry(one, label), _entry(other, label), one, other)
+
+
+def run_differences(one: Header, other: Header) -> list[str]:
+    """In which ways two runs differ beside their metrics: decoding, truncation, versions."""
+    return _run_differences(one, other)
+
+
 def _entry(header: Header, label: str) -> Header:
     return next(entry for entry in header["metrics"] if entry["label"] == label)
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beholder._errors import OptionError
 from beholder.report.numbers import DASH
 from beholder.report.tables import Table
 
@@ -22,6 +23,32 @@ _LATEX = {
     "·": r"$\cdot$", "±": r"$\pm$",
 }  # fmt: skip
 _MARKDOWN = re.compile(r"[|\\*<`]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+
+def check_form(form: str) -> None:
+    """Refuses a form that `--as` does not take.
+
+    Raises:
+        OptionError: it is none of `FORMATS`.
+    """
+    if form not in FORMATS:
+        raise OptionError(f"--as must be one of: {', '.join(FORMATS)}", got=repr(form))
+
+
+def rendered(table: Table, found: Sequence[Mapping[str, Any]], form: str, *, width: int | None = None) -> str:
+    """A table in one of the forms; CSV has the records instead, unrounded.
+
+    Args:
+        table: what is shown.
+        found: the records behind it, each with "run" first and "group".
+        form: "text", "md", "latex" or "csv".
+        width: columns of the terminal for "text".
+    """
+    if form == "csv":
+        return to_csv(found)
+    if form == "md":
+        return to_markdown(table)
+    return to_latex(table) if form == "latex" else to_text(table, width=width)
 
 
 def to_text(table: Table, *, width: int | None = None) -> str:

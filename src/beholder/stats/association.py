@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beholder.stats.agreement import Judged
+from beholder.stats.bca import ENOUGH_UNITS
 from beholder.stats.bootstrap import Interval
 from beholder.stats.pairs import PairCounts, count_pairs, count_votes, share
 
@@ -29,33 +30,37 @@ class Draws:
     Args:
         weights: (B, P) how often each resample holds each prompt.
         level: confidence level.
+        unit: what is drawn, as notes call it.
     """
 
     weights: np.ndarray
     level: float
+    unit: str = "prompt"
 
     @classmethod
-    def make(cls, n_prompts: int, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> Draws:
+    def make(
+        cls, n_prompts: int, *, seed: int = 0, resamples: int = 1000, level: float = 0.95, unit: str = "prompt"
+    ) -> Draws:
         """Draws whole prompts with replacement; none where there are fewer than two."""
         if n_prompts < 2:
-            return cls(np.zeros((0, n_prompts)), level)
+            return cls(np.zeros((0, n_prompts)), level, unit)
         rng = np.random.default_rng(seed)
         chance = np.full(n_prompts, 1 / n_prompts)
-        return cls(rng.multinomial(n_prompts, chance, size=resamples).astype(np.float64), level)
+        return cls(rng.multinomial(n_prompts, chance, size=resamples).astype(np.float64), level, unit)
 
     def interval(self, drawn: np.ndarray) -> Interval:
         """Percentile interval of a statistic's resampled values; those that are not defined (NaN) are left out."""
         n_prompts = self.weights.shape[1]
         if n_prompts < 2:
             return Interval(
-                None, None, self.level, None, n_prompts, f"no interval: it needs two prompts, got {n_prompts}"
+                None, None, self.level, None, n_prompts, f"no interval: it needs two {self.unit}s, got {n_prompts}"
             )
         known = drawn[np.isfinite(drawn)]
         if len(known) < max(2, len(drawn) // 2):
             reason = "not defined in most resamples" if len(drawn) else "no interval was asked for"
             return Interval(None, None, self.level, None, n_prompts, reason)
         low, high = np.quantile(known, [(1 - self.level) / 2, (1 + self.level) / 2])
-        note = f"optimistic: the interval rests on {n_prompts} prompts only" if n_prompts < 30 else None
+        note = f"optimistic: the interval rests on {n_prompts} {self.unit}s only" if n_prompts < ENOUGH_UNITS else None
         return Interval(float(low), float(high), self.level, "bootstrap-percentile", n_prompts, note)
 
 

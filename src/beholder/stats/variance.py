@@ -40,7 +40,7 @@ def split_variance(
 
     With N values of P prompts, n_p of each: MSB = Σ n_p (d̄_p − d̄)²/(P − 1), MSW = Σ (d − d̄_p)²/(N − P),
     n0 = (N − Σ n_p²/N)/(P − 1); seed = MSW − mean noise, prompt = (MSB − MSW)/n0, each at least 0. Where no prompt has
-    two seeds the two cannot be told apart, and `prompt` is the variance of the prompts' differences as they are.
+    two seeds the two cannot be told apart, and `prompt` is the variance of the prompts' differences less the noise.
 
     Args:
         values: (N,) difference of each seed of each prompt.
@@ -65,7 +65,8 @@ def split_variance(
         return VarianceSplit(None, None if within is None else max(0.0, within - explained), judge, per_prompt, repeats)
     means = np.bincount(codes, weights=values) / sizes
     if n == n_prompts:
-        return VarianceSplit(float(np.var(means, ddof=1)), None, judge, per_prompt, repeats)
+        alone = max(0.0, float(np.var(means, ddof=1)) - explained)
+        return VarianceSplit(alone, None, judge, per_prompt, repeats)
     between = float((sizes * np.square(means - values.mean())).sum()) / (n_prompts - 1)
     within = float(np.square(values - means[codes]).sum()) / (n - n_prompts)
     typical = (n - float(np.square(sizes).sum()) / n) / (n_prompts - 1)

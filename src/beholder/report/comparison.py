@@ -1,0 +1,212 @@
+"""Comparisons as tables and records: nothing here computes a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from beholder.report.numbers import DASH, decimals_for, format_interval, format_number
+from beholder.report.tables import Column, Table
+
+if TYPE_CHECKING:
+    from beholder.comparing.records import Compared, Comparison
+
+_ARROWS = {True: " ↑", False: " ↓", None: ""}
+
+
+def comparison_table(found: Comparison) -> Table:
+    """One row a metric, side and group: both means, the difference with its interval, p-values, effect, verdict."""
+    several = len(found.sides) > 2
+    groups = list(dict.fromkeys(name for row in found.rows for name in row.group))
+    one, other = ("baseline", "side") if several else (found.sides[0], found.sides[1])
+    titles = [Column("metric"), *([Column("side")] if several else []), *(Column(name) for name in groups)]
+    titles += [
+        Column(text, True) for text in (one, other if not several else "value", "Δ", f"{found.level * 100:g} % CI")
+    ]
+    titles += [Column(text, True) for text in ("p", "p Holm", "p BH", "d_z", "P(higher)", "+/=/− %", "detectable", "n")]
+    titles.append(Column("verdict"))
+    rows = []
+    for row in found.rows:
+        cells = [row.label + _ARROWS[row.higher_is_better]]
+        cells += [row.b] if several else []
+        cells += [_group_text(row.group, name) for name in groups]
+        rows.append((*cells, *_number_cells(row), row.verdict))
+    return Table(tuple(titles), tuple(rows), tuple(_comparison_notes(found)))
+
+
+def _group_text(group: Mapping[str, Any], name: str) -> str:
+    if name not in group:
+        return "all"
+    return "(none)" if group[name] is None else str(group[name])
+
+
+def _number_cells(row: Compared) -> list[str]:
+    found, effect = row.difference, row.difference.effect
+    if found.value is None or found.mean_a is None or found.mean_b is None or effect is None:
+        return [DASH] * 11 + ["0"]
+    low, high = found.interval.low, found.interval.high
+    decimals = decimals_for(found.value, low, high)
+    shares = "/".join(f"{100 * share:.0f}" for share in (effect.above, effect.tied, effect.below))
+    return [
+        format_number(found.mean_a, decimals),
+        format_number(found.mean_b, decimals),
+        format_number(found.value, decimals),
+        format_interval(found.value, low, high),
+        *(p_text(p) for p in (found.p.value, row.holm, row.bh)),
+        DASH if effect.d_z is None else f"{effect.d_z:.2f}",
+        f"{effect.superiority:.2f}",
+        shares,
+        DASH if found.detectable is None else format_number(found.detectable, decimals),
+        f"{found.n_pairs}/{found.n_prompts}" if found.n_pairs != found.n_prompts else str(found.n_pairs),
+    ]
+
+
+def p_text(p: float | None) -> str:
+    """A p-value as people read it.
+
+    >>> p_text(0.0312), p_text(0.00002), p_text(None)
+    ('0.031', '< 0.0001', '—')
+    """
+    if p is None:
+        return DASH
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
+def _comparison_notes(found: Comparison) -> list[str]:
+    notes = [
+        f"Δ is side − {found.sides[0]}; paired on {', '.join(found.key)}; seeds averaged within a prompt; "
+        "n is pairs/prompts; P(higher) counts half of the ties; "
+        f"detectable is the true difference found with power {found.power * 100:g} %."
+    ]
+    notes += _verdicts(found)
+    lines: dict[str, list[str]] = {}
+    for row in found.rows:
+        for text in _row_notes(row):
+            lines.setdefault(text, []).append(_place(row, len(found.sides) > 2))
+    notes += [f"{'; '.join(places[:12])}{' …' if len(places) > 12 else ''}: {text}." for text, places in lines.items()]
+    return [*notes, *_rank_notes(found)]
+
+
+def _verdicts(found: Comparison) -> list[str]:
+    """In words: on how many metrics a side is better, worse or neither."""
+    lines = []
+    for side in found.sides[1:]:
+        rows = [row for row in found.rows if row.b == side and not row.group and row.higher_is_better is not None]
+        if not rows:
+            continue
+        counts = {
+            name: sum(row.verdict == name for row in rows) for name in ("better", "worse", "inconclusive", "equal")
+        }
+        told = ", ".join(f"{name} on {count}" for name, count in counts.items() if count)
+        lines.append(f"{side} against {found.sides[0]}, of {len(rows)} metrics: {told}.")
+    return lines
+
+
+def _row_notes(row: Compared) -> list[str]:
+    found = row.difference
+    notes = [found.note] if found.note else []
+    if found.interval.method:
+        notes.append(f"interval by {found.interval.method}, p by {found.p.method}, over {found.unit}s")
+    if not row.group:
+        notes += [variance_text(found.variance)] if found.variance.prompt is not None else []
+    for side, missing in ((row.a, row.missing_a), (row.b, row.missing_b)):
+        if missing:
+            notes.append(f"missing in {side}: " + ", ".join(f"{count} {name}" for name, count in missing.items()))
+    if row.higher_is_better is None:
+        notes.append("the metric has no direction")
+    return notes
+
+
+def variance_text(split: Any) -> str:
+    """The variance split as shares of one prompt-and-seed difference."""
+    parts = {"prompt": split.prompt, "seed": split.seed, "judge": split.judge}
+    known = {name: value for name, value in parts.items() if value is not None}
+    total = sum(known.values())
+    if not total:
+        return "no variance"
+    shares = ", ".join(f"{name} {100 * value / total:.0f} %" for name, value in known.items())
+    unknown = [name for name, value in parts.items() if value is None and name == "seed"]
+    return f"variance of a single difference: {shares}" + (" (one seed a prompt, which it includes)" if unknown else "")
+
+
+def _place(row: Compared, several: bool) -> str:
+    parts = [row.label] + ([row.b] if several else [])
+    return ", ".join([*parts, *(f"{name}={value}" for name, value in row.group.items())])
+
+
+def _rank_notes(found: Comparison) -> list[str]:
+    return [
+        f"{label}: order {' > '.join(found.sides[at] for at in stable.order)}; {100 * stable.same_best:.0f} % of "
+        f"resamples keep the first, {100 * stable.same_order:.0f} % the whole order."
+        for label, stable in found.ranks.items()
+    ]
+
+
+def comparison_records(found: Comparison) -> list[dict[str, Any]]:
+    """One flat dict a row, unrounded, None where there is no value."""
+    return [_record(row) for row in found.rows]
+
+
+def _record(row: Compared) -> dict[str, Any]:
+    found, effect = row.difference, row.difference.effect
+    return {
+        "run": row.b,
+        "group": dict(row.group),
+        "baseline": row.a,
+        "label": row.label,
+        "metric": row.metric,
+        "higher_is_better": row.higher_is_better,
+        "mean_baseline": found.mean_a,
+        "mean": found.mean_b,
+        "difference": found.value,
+        "low": found.interval.low,
+        "high": found.interval.high,
+        "level": found.interval.level,
+        "ci_method": found.interval.method,
+        "unit": found.unit,
+        "p": found.p.value,
+        "p_method": found.p.method,
+        "p_holm": row.holm,
+        "p_bh": row.bh,
+        "d_z": None if effect is None else effect.d_z,
+        "superiority": None if effect is None else effect.superiority,
+        "above": None if effect is None else effect.above,
+        "tied": None if effect is None else effect.tied,
+        "below": None if effect is None else effect.below,
+        "variance_prompt": found.variance.prompt,
+        "variance_seed": found.variance.seed,
+        "variance_judge": found.variance.judge,
+        "detectable": found.detectable,
+        "n_pairs": found.n_pairs,
+        "n_prompts": found.n_prompts,
+        "n_units": found.interval.n_units,
+        "missing_baseline": dict(row.missing_a),
+        "missing": dict(row.missing_b),
+        "verdict": row.verdict,
+        "note": found.note,
+    }
+
+
+def comparison_json(found: Comparison) -> dict[str, Any]:
+    """The whole comparison as one JSON value."""
+    return {
+        "sides": list(found.sides),
+        "key": list(found.key),
+        "level": found.level,
+        "power": found.power,
+        "pairings": [vars(pair) for pair in found.pairings],
+        "warnings": list(found.warnings),
+        "notices": list(found.notices),
+        "rows": comparison_records(found),
+        "ranks": {label: _rank_json(stable, found.sides) for label, stable in found.ranks.items()},
+    }
+
+
+def _rank_json(stable: Any, sides: Sequence[str]) -> dict[str, Any]:
+    return {
+        "order": [sides[at] for at in stable.order],
+        "shares": {side: stable.shares[at].tolist() for at, side in enumerate(sides)},
+        "same_order": stable.same_order,
+        "same_best": stable.same_best,
+        "n_units": stable.n_units,
+    }
