@@ -117,6 +117,13 @@ class FeatureBatch:
             raise TypeError(f"slot {slot!r} has many items a sample: use .many()")
         return value[column]
 
+    def one_of(self, slot: str) -> Columns:
+        """All columns of a slot that has exactly one row a sample."""
+        value = self.slots[slot]
+        if isinstance(value, Ragged):
+            raise TypeError(f"slot {slot!r} has several rows a sample: use .rows_of()")
+        return value
+
     def rows_of(self, slot: str) -> Ragged:
         """A slot's features as lists, whatever it holds: one row for a still picture, one a frame for a video."""
         value = self.slots[slot]
@@ -241,6 +248,13 @@ class SampleMetric(ABC):
     def scored_text(self, sample: Sample) -> str | None:
         """The exact text that is scored for a sample, or None when no text is involved."""
         return None
+
+    def sample_evidence(self, sample: Sample) -> Mapping[str, Any]:
+        """Evidence that the sample alone tells (the question that was asked), JSON-ready; beside that of `score`.
+
+        The key "remark" holds a sentence that the run's notices repeat, with the number of rows it stands in.
+        """
+        return {}
 
     def group_key(self, sample: Sample) -> str | None:
         """For metrics whose value depends on a group of rows (win probabilities): the group's key; else None."""

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from beholder._errors import Fault, InputError, OptionError, UnknownNameError, UserError
+from beholder.backends.api.budget import Price
+from beholder.backends.api.options import ApiOptions
 from beholder.backends.devices import DTYPES
 from beholder.media.base import DecodeOptions
 
@@ -60,6 +62,17 @@ class RunConfig(BaseModel):
     offline: bool | None = Field(None, description="never fetch anything")
     overwrite: bool = Field(False, description="replace a run folder of another identity")
 
+    # models behind an HTTP interface; what may hold a secret goes into no file
+    base_url: str | None = Field(None, exclude=True, repr=False, description="base URL of their server")
+    api_key: SecretStr | None = Field(None, exclude=True, repr=False, description="key, instead of the environment's")
+    max_calls: int | None = Field(None, ge=0, description="most requests to them")
+    max_cost: float | None = Field(None, ge=0, description="most money for them")
+    prices: dict[str, dict[str, float]] | None = Field(
+        None, description="model → {input, output, per_call}: prices a million tokens, and a request"
+    )
+    requests_per_minute: float | None = Field(None, gt=0, description="requests to one server in a minute")
+    concurrency: int = Field(8, gt=0, description="requests under way at once")
+
     @field_validator("metrics", "by", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
@@ -83,6 +96,34 @@ class RunConfig(BaseModel):
     def decode(self) -> DecodeOptions:
         """The part of the settings that says how files become pixels."""
         return DecodeOptions(self.background, self.max_pixels, self.first_frame)
+
+    def api_options(self) -> ApiOptions:
+        """The part of the settings that is about models behind an HTTP interface; each call counts anew.
+
+        Raises:
+            OptionError: a base URL, key or price that is none.
+        """
+        prices = None if self.prices is None else {name: _price(name, parts) for name, parts in self.prices.items()}
+        return ApiOptions(
+            base_url=self.base_url,
+            api_key=None if self.api_key is None else self.api_key.get_secret_value(),
+            max_calls=self.max_calls,
+            max_cost=self.max_cost,
+            prices=prices,
+            requests_per_minute=self.requests_per_minute,
+            concurrency=self.concurrency,
+        )
+
+
+_HIDDEN = ("base_url", "api_key")
+"""Settings whose values no message repeats."""
+
+
+def _price(model: str, parts: Mapping[str, float]) -> Price:
+    unknown = sorted(set(parts) - {"input", "output", "per_call"})
+    if unknown:
+        raise OptionError(f"the price of {model} has the parts input, output and per_call", got=", ".join(unknown))
+    return Price(**parts)
 
 
 IDENTITY_FIELDS = (
@@ -134,7 +175,8 @@ def make_config(settings: Mapping[str, Any], *, source: str = "the settings") ->
         for item in error.errors():
             where = ".".join(str(part) for part in item["loc"])
             message = item["msg"].removeprefix("Value error, ")
-            faults.append(Fault(f"{message}; got {item['input']!r}", where=where))
+            got = "a value that is not shown" if item["loc"][:1] and item["loc"][0] in _HIDDEN else repr(item["input"])
+            faults.append(Fault(f"{message}; got {got}", where=where))
     if faults:
         raise InputError(source, faults)
     return config

@@ -21,7 +21,7 @@ from beholder._errors import NoValue, UserError
 from beholder.backends.base import Columns, ResolvedModel
 from beholder.backends.kinds import kind_of
 from beholder.manifest.schema import Sample, SampleSource
-from beholder.metrics.base import ScoreColumns
+from beholder.metrics.base import SampleMetric, ScoreColumns
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Failures
 from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, frame_records, leaks, read_chunk
@@ -94,12 +94,13 @@ class Scorer:
         spaces = {name: self._lookup(name, wanted) for name, wanted in chunk.wanted.items()}
         rows = len(chunk.samples)
         out = dict(columns)
-        header: dict[str, Any] = {"chunk": chunk.key, "rows": rows, "retry": False, "truncated": {}}
+        header: dict[str, Any] = {"chunk": chunk.key, "rows": rows, "retry": False, "truncated": {}, "remarks": {}}
         for work in chunk.work:
             scored, result = self._score_metric(work, spaces)
             values, codes, reasons, evidence = _spread(work, scored, result, rows)
             label = work.planned.label
             names = score_names(label)
+            _add_evidence(work.planned, chunk.samples, scored, evidence)
             for row, record in frame_records(work, spaces, scored).items():
                 evidence[row] = {**(evidence[row] or {}), "frames": record}
             out[names[0]] = pa.array(values, pa.float64(), mask=codes != 0)
@@ -110,6 +111,7 @@ class Scorer:
                 out[names[3]] = typed_array(evidence)
             header["truncated"][label] = sum(1 for item in result.evidence.values() if item.get("truncated"))
             header["retry"] = header["retry"] or bool((codes == _CODES[Status.FAILED]).any())
+            header["remarks"][label] = _remarks(evidence)
             _add_sample_columns(work.planned, chunk.samples, out)
         header["leaks"] = leaks(chunk)
         header["foreign"] = {
@@ -250,6 +252,27 @@ def _join(
 
 _STATUSES = [status.value for status in Status]
 _CODES = {status: code for code, status in enumerate(Status)}
+
+
+def _add_evidence(
+    planned: PlannedMetric, samples: Sequence[Sample], scored: Sequence[int], evidence: list[Any]
+) -> None:
+    """What a metric says of scored samples from their columns alone."""
+    if type(planned.metric).sample_evidence is SampleMetric.sample_evidence:
+        return
+    for row in scored:
+        more = planned.metric.sample_evidence(samples[row])
+        if more:
+            evidence[row] = {**more, **(evidence[row] or {})}
+
+
+def _remarks(evidence: Sequence[Any]) -> dict[str, int]:
+    """How often each remark stands in the evidence."""
+    found: dict[str, int] = {}
+    for item in evidence:
+        if item and "remark" in item:
+            found[item["remark"]] = found.get(item["remark"], 0) + 1
+    return found
 
 
 def _add_sample_columns(planned: PlannedMetric, samples: Sequence[Sample], out: dict[str, pa.Array]) -> None:

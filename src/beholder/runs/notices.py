@@ -22,9 +22,13 @@ def notice_lines(headers: Iterable[Mapping[str, Any]]) -> list[str]:
     foreign: dict[str, int] = {}
     leaked: list[str] = []
     halved: dict[str, list[int]] = {}
+    remarks: dict[tuple[str, str], int] = {}
     for header in headers:
         leaked += header["leaks"]
         halved |= header.get("halved", {})
+        for label, found in header.get("remarks", {}).items():
+            for text, count in found.items():
+                remarks[label, text] = remarks.get((label, text), 0) + count
         _add(truncated, header["truncated"])
         _add(foreign, header["foreign"])
     lines = [
@@ -42,6 +46,7 @@ def notice_lines(headers: Iterable[Mapping[str, Any]]) -> list[str]:
         f"{model}: a batch of {first} did not fit into memory; batches of {last} were used"
         for model, (first, last) in halved.items()
     ]
+    lines += [f"{label}: {_rows(count)} a remark: {text}" for (label, text), count in remarks.items()]
     if leaked:
         shown = ", ".join(leaked[:5]) + (" …" if len(leaked) > 5 else "")
         lines.append(f"{_rows(len(leaked))} an output that is, byte for byte, one of its own references: {shown}")

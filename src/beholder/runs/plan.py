@@ -272,7 +272,7 @@ def _depth(item: PlannedSlot, slots: Mapping[str, PlannedSlot]) -> int:
 def _pool_resolver(config: RunConfig) -> Resolver:
     from beholder.backends.pool import resolve_model
 
-    options = LoadOptions(config.cache_dir, config.offline)
+    options = LoadOptions(config.cache_dir, config.offline, config.api_options())
     return lambda name, capability: resolve_model(name, dtype=config.dtype, options=options, capability=capability)
 
 
