@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ from beholder._errors import ModelError, NoValue
 from beholder.backends.base import Made, ResolvedModel
 from beholder.backends.devices import choose_device
 from beholder.backends.files import read_json
+from beholder.backends.tensors import to_numpy
 from beholder.backends.torch_io import load_transformers
 from beholder.backends.vlm_processor import PinnedProcessor, image_settings
-from beholder.backends.vlm_prompt import NO, PROBE, YES, Prompts, Style, check_question, describe_prompt, special_marks
+from beholder.backends.vlm_prompt import PROBE, Prompts, Style, check_question, describe_prompt, special_marks
+from beholder.functional.answers import Forms, form_ids, read_logits
 from beholder.media.base import Picture
 
 
@@ -51,8 +53,10 @@ class Targets:
     """What is read at the answer's place: its tokens, and the ids of the forms of yes and no."""
 
     answer: list[int]
-    yes: list[int] = field(default_factory=list)
-    no: list[int] = field(default_factory=list)
+    forms: Forms
+
+
+_READ = ("first_token", "sequence", "yes", "no")
 
 
 class GenericVLM:
@@ -62,8 +66,8 @@ class GenericVLM:
     since an unknown model may let the picture's tokens look at the text. Families that don't share more (see
     `vlm_prefix.py`).
 
-    Columns are read from the logits in float64. A form of yes or no counts where it is one token; where no form is,
-    the columns "yes" and "no" are left out.
+    Columns are read from the logits in float64 (see `functional.answers`, which also decides which tokens say yes and
+    no). Where the vocabulary has no such token, the columns "yes" and "no" are left out.
     """
 
     takes_video = False
@@ -71,6 +75,7 @@ class GenericVLM:
     TOKEN_INPUTS: tuple[str, ...] = ("token_type_ids", "mm_token_type_ids")
     MODEL_CLASS: str | None = None
     PROCESSOR_CLASS: str | None = None
+    ARRAYS = "pt"
 
     def __init__(self, model: ResolvedModel, *, device: str) -> None:
         self.model = model
@@ -89,10 +94,12 @@ class GenericVLM:
             class_name=self.PROCESSOR_CLASS,
             model_type=str(model.details["model_type"]),
             video=self._video_processor(folder),
+            arrays=self.ARRAYS,
         )
         self._fill_processor()
         self._prompts = Prompts(self._processor, model.preprocessing["prompt"]["chat_template"], self.STYLE)
         self._marks = special_marks(self._processor.tokenizer)
+        self._forms = form_ids(self._processor.tokenizer.get_vocab())
         self._targets: dict[tuple[str, str], Targets] = {}
         self._visual_ids = _visual_ids(self._network.config, self._processor)
         self._limit = _position_limit(self._network.config)
@@ -200,12 +207,8 @@ class GenericVLM:
         known = self._targets.get((visual.kind, answer))
         if known is not None:
             return known
-        special = {"add_special_tokens": visual.special}
-        found = Targets(
-            self._prompts.answer_ids(visual.probe, answer, **special),
-            self._prompts.form_ids(visual.probe, YES, **special),
-            self._prompts.form_ids(visual.probe, NO, **special),
-        )
+        ids = self._prompts.answer_ids(visual.probe, answer, add_special_tokens=visual.special)
+        found = Targets(ids, self._forms)
         if not found.answer:
             raise ModelError("an answer must have at least one token", got=repr(answer))
         if self.STYLE.counts_end:
@@ -214,10 +217,11 @@ class GenericVLM:
         return found
 
     def _score(self, visual: Visual, prompts: Sequence[list[int]], targets: Targets) -> list[np.ndarray]:
-        """A row of numbers (see `read_row`) for each prompt about one visual."""
+        """A row of numbers (see `read_rows`) for each prompt about one visual."""
         import torch
 
-        rows, tail = [], targets.answer[:-1]
+        rows: list[np.ndarray] = []
+        tail = targets.answer[:-1]
         with torch.inference_mode(), RememberedFeatures(self._network):
             inputs = self._to_device(visual.inputs)
             for ids in prompts:
@@ -229,7 +233,7 @@ class GenericVLM:
                     **self._stretch(visual, len(whole)),
                     use_cache=False,
                 )
-                rows.append(read_row(output.logits[0, -len(targets.answer) :], targets))
+                rows += read_rows(output.logits[:, -len(targets.answer) :], targets)
         return rows
 
     def _stretch(self, visual: Visual, length: int) -> dict[str, Any]:
@@ -281,22 +285,20 @@ def _position_limit(config: Any) -> int | None:
     return int(limit) if limit else None
 
 
-def read_row(logits: Any, targets: Targets) -> np.ndarray:
-    """(k, vocabulary) logits to the five numbers of a row: first token, sequence, yes, no."""
-    import torch
-
-    table = logits.float().cpu().double().log_softmax(dim=-1)
-    tokens = [float(table[at, token]) for at, token in enumerate(targets.answer)]
-    pooled = [float(torch.logsumexp(table[0, ids], 0)) if ids else -np.inf for ids in (targets.yes, targets.no)]
-    return np.array([tokens[0], sum(tokens), *pooled], dtype=np.float64)
+def read_rows(logits: Any, targets: Targets) -> list[np.ndarray]:
+    """(n, k, vocabulary) logits to a row of four numbers each: first token, sequence, yes, no."""
+    found = read_logits(to_numpy(logits), targets.answer, targets.forms)
+    silent = np.full(len(found["sequence"]), -np.inf)
+    return list(np.stack([found.get(name, silent) for name in _READ], axis=1))
 
 
 def _columns(rows: Sequence[np.ndarray | None], targets: Targets | None) -> dict[str, np.ndarray]:
-    table = np.stack([np.full(4, -np.inf) if row is None else row for row in rows]) if rows else np.zeros((0, 4))
-    columns = {"first_token": table[:, 0], "sequence": table[:, 1]}
+    empty = np.full(len(_READ), -np.inf)
+    table = np.stack([empty if row is None else row for row in rows]) if rows else np.zeros((0, len(_READ)))
+    columns = dict(zip(_READ, table.T.copy(), strict=True))
+    if targets is not None and not all(targets.forms):
+        del columns["yes"], columns["no"]
     columns["n_answer"] = np.full(len(rows), len(targets.answer) if targets else 0, dtype=np.int32)
-    if targets is None or (targets.yes and targets.no):
-        columns |= {"yes": table[:, 2], "no": table[:, 3]}
     columns["rest"] = np.full(len(rows), -np.inf)
     return columns
 

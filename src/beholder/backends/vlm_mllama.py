@@ -9,7 +9,7 @@ from beholder.backends.vlm_prefix import PrefixVLM
 
 
 class MllamaVLM(PrefixVLM):
-    """A Llama 3.2 Vision model: its prefix ends at the picture's mark, the cache holds the picture's keys and values."""
+    """A Llama 3.2 Vision model: the prefix ends at the picture's mark, the cache holds its keys and values."""
 
     MODEL_CLASS = "MllamaForConditionalGeneration"
     PROCESSOR_CLASS = "MllamaProcessor"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from beholder.backends.vlm_generic import Targets, Visual, read_row
+from beholder.backends.vlm_generic import Targets, Visual, read_rows
 from beholder.backends.vlm_prefix import PrefixVLM
 from beholder.backends.vlm_prompt import Style
 
@@ -21,6 +21,7 @@ class PaliGemmaVLM(PrefixVLM):
 
     MODEL_CLASS = "PaliGemmaForConditionalGeneration"
     PROCESSOR_CLASS = "PaliGemmaProcessor"
+    ARRAYS = "np"  # the class makes numpy arrays of its tensors in a way that numpy 2 warns of
     STYLE = Style(plain="{visual}answer en {question}", ignore_template=True)
 
     def _score(self, visual: Visual, prompts: Sequence[list[int]], targets: Targets) -> list[np.ndarray]:
@@ -31,7 +32,7 @@ class PaliGemmaVLM(PrefixVLM):
             features = self._features(visual)
             for group in self._groups(prompts):
                 logits = self._read_prompts(features, [prompts[number] for number in group], targets.answer)
-                rows |= {number: read_row(logits[place], targets) for place, number in enumerate(group)}
+                rows.update(zip(group, read_rows(logits, targets), strict=True))
         return [rows[number] for number in range(len(prompts))]
 
     def _features(self, visual: Visual) -> Any:

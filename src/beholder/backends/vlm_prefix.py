@@ -17,7 +17,7 @@ import numpy as np
 
 from beholder._errors import NoValue
 from beholder.backends.base import ResolvedModel
-from beholder.backends.vlm_generic import GenericVLM, Targets, Visual, read_row
+from beholder.backends.vlm_generic import GenericVLM, Targets, Visual, read_rows
 
 
 class PrefixVLM(GenericVLM):
@@ -53,7 +53,7 @@ class PrefixVLM(GenericVLM):
                 # The last batch may use the cache itself up.
                 mine = cache if at == len(groups) - 1 else copy.deepcopy(cache)
                 logits = self._continue(visual, mine, [tails[number] for number in group], end, len(targets.answer))
-                rows |= {number: read_row(logits[place], targets) for place, number in enumerate(group)}
+                rows.update(zip(group, read_rows(logits, targets), strict=True))
         return [rows[number] for number in range(len(prompts))]
 
     def _groups(self, tails: Sequence[Sequence[int]]) -> Iterator[list[int]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from beholder._errors import ModelError, WeightsMismatchError
 from beholder.backends.files import read_json
+from beholder.backends.tensors import to_torch
 
 
 class Recorder:
@@ -40,9 +41,13 @@ class PinnedProcessor:
         class_name: transformers' processor class; None looks it up by the model type.
         model_type: model type of `config.json`.
         video: what stands in for the video processor of transformers (which needs torchvision), or None.
+        arrays: in which form the class works inside ("pt", "np"); tensors come out either way.
     """
 
-    def __init__(self, folder: Path, *, class_name: str | None, model_type: str, video: Any = None) -> None:
+    def __init__(
+        self, folder: Path, *, class_name: str | None, model_type: str, video: Any = None, arrays: str = "pt"
+    ) -> None:
+        self._arrays = arrays
         self.tokenizer: Any = _load("tokenizer", lambda: _tokenizer(folder))
         self.images: Any = _load("picture preprocessing", lambda: _image_processor(folder))
         processor_class = _relaxed(_processor_class(class_name, model_type))
@@ -63,8 +68,8 @@ class PinnedProcessor:
         """The model's inputs for one prompt, as torch tensors, and the text that was tokenised. Thread-safe."""
         processor = copy.copy(self.processor)
         processor.tokenizer = recorder = Recorder(self.tokenizer, self._lock)
-        inputs = processor(text=[text], return_tensors="pt", add_special_tokens=add_special_tokens, **pixels)
-        return dict(inputs), recorder.text
+        inputs = processor(text=[text], return_tensors=self._arrays, add_special_tokens=add_special_tokens, **pixels)
+        return {name: _tensor(value) for name, value in inputs.items()}, recorder.text
 
     def ids(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Token ids of a text. Thread-safe."""
@@ -108,6 +113,12 @@ def image_settings(folder: Path) -> dict[str, Any]:
         if isinstance(part, dict):
             return part
     return read_json(folder / "preprocessor_config.json")
+
+
+def _tensor(value: Any) -> Any:
+    import numpy as np
+
+    return to_torch(value) if isinstance(value, np.ndarray) else value
 
 
 def _tokenizer(folder: Path) -> Any:

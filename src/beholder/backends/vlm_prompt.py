@@ -10,16 +10,14 @@ from typing import Any
 from beholder._errors import ModelError, NoValue
 from beholder.backends.vlm_processor import FIXED_DATE, PinnedProcessor, chat_template
 
-YES = ("Yes", "yes", "YES")
-NO = ("No", "no", "NO")
 PROBE = "qzQzq"
 """Stands for the question while a picture is prepared: letters that no template changes."""
 
 ANSWER_RULE = (
     "The answer's tokens are those that follow the prompt's when both are tokenised as one text. Where the chat "
     "template itself puts white space between its opening of the answer and the answer, that white space is part of "
-    "the text (and so, mostly, of the first token). Forms of yes and no count with and without a space before them, "
-    "where the form is one token."
+    "the text (and so, mostly, of the first token). Where the text grows together with the prompt's end, its own "
+    "tokens are taken."
 )
 
 
@@ -110,16 +108,6 @@ class Prompts:
     def answer_ids(self, prompt: str, answer: str, *, add_special_tokens: bool) -> list[int]:
         """Tokens of `answer` behind a prompt (whose placeholder is replaced already)."""
         return self._behind(prompt, self.lead(answer) + answer, add_special_tokens)
-
-    def form_ids(self, prompt: str, forms: Sequence[str], *, add_special_tokens: bool) -> list[int]:
-        """Ids of the forms that are one token behind the prompt, with and without a space before them."""
-        found = set()
-        for form in forms:
-            for text in (form, f" {form}", self.lead(form) + form):
-                ids = self._behind(prompt, text, add_special_tokens)
-                if len(ids) == 1:
-                    found.add(ids[0])
-        return sorted(found)
 
     def _behind(self, prompt: str, text: str, add_special_tokens: bool) -> list[int]:
         ids = self._processor.ids
