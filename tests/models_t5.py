@@ -37,7 +37,7 @@ QFORMER = {
 }  # fmt: skip
 
 
-def make_tiny_clip_flant5(folder: Path, *, seed: int = 0, scale: float = 0.25) -> Path:
+def make_tiny_clip_flant5(folder: Path, *, seed: int = 0, scale: float = 0.15) -> Path:
     """A CLIP-FlanT5 in the published layout: one `.bin` with CLIP's tower inside, pictures of 30 px (25 tokens)."""
     import torch
 
@@ -64,7 +64,7 @@ def clip_flant5_state(*, seed: int, scale: float) -> dict[str, Any]:
     for key, value in tower.items():
         # transformers 5 dropped a level of names that the published file has.
         state["vision_tower.vision_tower.vision_model." + key.removeprefix("vision_model.")] = value
-    width, inner = int(str(T5["d_model"])), int(str(TOWER["hidden_size"]))
+    width, inner = T5["d_model"], TOWER["hidden_size"]
     for key, shape in (
         ("0.weight", (width, inner)),
         ("0.bias", (width,)),
@@ -151,7 +151,7 @@ def _save(model_class: Any, config: Any, folder: Path, *, seed: int) -> None:
     from safetensors.torch import save_file
 
     network = model_class(config)
-    state = _drawn(dict(network.state_dict()), seed=seed, scale=0.25)
+    state = _drawn(dict(network.state_dict()), seed=seed, scale=0.15)
     for side in ("encoder", "decoder"):
         state.pop(f"language_model.{side}.embed_tokens.weight")
     folder.mkdir(parents=True, exist_ok=True)
