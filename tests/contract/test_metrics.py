@@ -55,6 +55,9 @@ def every_choice(info: MetricInfo) -> Iterator[SampleMetric]:
 
 ALL = [made for name in NAMES for made in every_choice(METRICS.get(name).info)]
 by_identity = pytest.mark.parametrize("metric", ALL, ids=repr)
+of_embeddings = pytest.mark.parametrize(
+    "metric", [made for made in ALL if all("embedding" in slot.feature for slot in made.slots)], ids=repr
+)
 by_name = pytest.mark.parametrize("name", NAMES)
 
 
@@ -66,6 +69,16 @@ def columns(kind: str, n: int, rng: np.random.Generator) -> dict[str, np.ndarray
     if kind == "text_embedding":
         tokens = rng.integers(3, 90, n).astype(np.int32)
         return {"embedding": embedding, "n_tokens": tokens, "truncated": tokens > 77}
+    if kind == "match":
+        tokens = rng.integers(3, 50, n).astype(np.int32)
+        return {"logit": embedding[:, 0] * 3, "n_tokens": tokens, "truncated": tokens > 35}
+    if kind == "answer":
+        yes, no = rng.uniform(0.05, 0.5, n), rng.uniform(0.05, 0.45, n)
+        logs = {"first_token": yes * 0.8, "sequence": yes * 0.7, "yes": yes, "no": no}
+        return {
+            **{name: np.log(p) for name, p in logs.items()},
+            "rest": np.full(n, -np.inf), "n_answer": rng.integers(1, 4, n).astype(np.int32),
+        }  # fmt: skip
     raise AssertionError(f"this test makes no features of kind {kind!r} yet")
 
 
@@ -249,7 +262,7 @@ def test_features_are_not_changed(metric: SampleMetric) -> None:
         assert all((new[key] == old[key]).all() for key in old)
 
 
-@by_identity
+@of_embeddings
 def test_scaling_the_features_changes_nothing(metric: SampleMetric) -> None:
     # K20: whoever makes the features need not normalise them.
     batch = make_batch(metric, 20, seed=5)
@@ -264,7 +277,7 @@ def test_scaling_the_features_changes_nothing(metric: SampleMetric) -> None:
     np.testing.assert_allclose(found, metric.score(batch).values, rtol=0, atol=100 * 5e-7)
 
 
-@by_identity
+@of_embeddings
 def test_a_zero_feature_is_degenerate_and_costs_one_row(metric: SampleMetric) -> None:
     for slot in metric.slots:
         batch = make_batch(metric, 4, seed=6)
