@@ -61,7 +61,8 @@ class VqaScore(SampleMetric):
                 "question_template",
                 None,
                 f"The question, with {{text}} where the text goes; {FLAN_T5_TEMPLATE} for clip-flant5 models, else "
-                f"{TEMPLATE} A text that is a question already is asked as it is with question_template={AS_IT_IS}.",
+                f"{TEMPLATE} A text that is a question already is asked as it is with question_template={AS_IT_IS} "
+                "alone.",
             ),
             OptionInfo("answer_template", "Yes", "The answer whose probability is the score."),
             OptionInfo(
