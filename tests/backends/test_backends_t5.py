@@ -17,6 +17,7 @@ from tests.backends.t5_reference import blip_logits, clip_t5_logits, plain_colum
 from tests.models_t5 import TINY_T5_FAMILIES
 
 from beholder._errors import ModelError, OptionError, WeightsMismatchError, WeightsMissingError
+from beholder.backends.base import LoadOptions
 from beholder.backends.cards_t5 import VQASCORE_TEMPLATE
 from beholder.backends.encoder_decoder import PromptTokenizer, check_head
 from beholder.backends.flan_t5 import pad_to_square
@@ -336,6 +337,23 @@ def test_the_second_tokenizer_of_instructblip_is_part_of_the_model(
     path.unlink()
     with pytest.raises(WeightsMissingError, match=r"qformer_tokenizer/tokenizer\.json"):
         resolve_model(str(copy), capability="AnswerScorer")
+
+
+@pytest.mark.parametrize(
+    ("alias", "kind"),
+    [("clip-flant5-xl", "clip_t5"), ("instructblip-flant5-xl", "instructblip"), ("blip2-flant5-xl", "blip-2")],
+)
+def test_models_are_found_by_name_with_their_own_set_of_files(
+    alias: str, kind: str, folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    shutil.copytree(folder(kind), tmp_path / str(find_card(alias).source))
+    options = LoadOptions(cache_dir=str(tmp_path), offline=True)
+    found = resolve_model(alias, options=options, capability="AnswerScorer")
+    assert found.id == find_card(alias).id
+    assert found.card.size_bytes == (folder(kind) / found.details["weights"][0]).stat().st_size
+    (tmp_path / str(found.card.source) / "tokenizer.json").unlink()
+    with pytest.raises(WeightsMissingError, match=r"tokenizer\.json"):
+        resolve_model(alias, options=options, capability="AnswerScorer")
 
 
 def test_cards_by_their_usual_names() -> None:

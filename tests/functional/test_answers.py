@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beholder._errors import OptionError
@@ -153,11 +153,13 @@ def test_unequal_lists_are_refused() -> None:
         pool_top_tokens(["Yes"], [])
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-50, 0), max_size=6))
 def test_pooling_is_a_sum_of_probabilities(values: list[float]) -> None:
     assert math.exp(pool(values)) == pytest.approx(math.fsum(math.exp(value) for value in values), rel=1e-9)
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_a_value_lies_within_its_bounds(yes: float, no: float, rest: float) -> None:
     total = yes + no + rest or 1.0
