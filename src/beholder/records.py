@@ -205,6 +205,7 @@ class ModelCard:
         embed_dim: width of the shared space, or None until resolved.
         english_only: True when the text encoder was trained on English.
         aliases: other names that resolve to this model.
+        capabilities: what it can do (see `backends.kinds`).
         layout_verified: how the state-dict layout was checked ("weights", "listing", "no").
         planned: reason why the model is listed but cannot be used yet, or None.
         notes: caveats in plain words.
@@ -229,6 +230,7 @@ class ModelCard:
     embed_dim: int | None = None
     english_only: bool = False
     aliases: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ("ImageTextEncoder",)
     layout_verified: Literal["weights", "listing", "no"] = "no"
     planned: str | None = None
     notes: tuple[str, ...] = ()

@@ -43,6 +43,7 @@ def api_card(
         notes: what there is to say beside the usual.
     """
     return ModelCard(
+        capabilities=("AnswerScorer", "Judge"),
         id=f"api:{dialect}/{model}{options}",
         engine="api",
         family=dialect,

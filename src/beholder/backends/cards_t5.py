@@ -35,6 +35,7 @@ def cards() -> Iterator[ModelCard]:
     """All of them; sizes and licences that are not known are None."""
     for size, repo, weight, note in _CLIP_T5:
         yield ModelCard(
+            capabilities=("AnswerScorer",),
             id=f"hf:{repo}",
             engine="hf",
             family="clip_t5",
@@ -60,6 +61,7 @@ def cards() -> Iterator[ModelCard]:
     for family, size, repo, paper, note in _BLIPS:
         name = f"{family.replace('-', '')}-flant5-{size}"
         yield ModelCard(
+            capabilities=("AnswerScorer",),
             id=f"hf:{repo}",
             engine="hf",
             family=family,

@@ -45,6 +45,7 @@ def cards() -> Iterator[ModelCard]:
     yield from _xclip()
     for name, width in (("videoprism-lvt-base-f16r288", 768), ("videoprism-lvt-large-f8r288", 1024)):
         yield ModelCard(
+            capabilities=("VideoTextEncoder",),
             id=f"hf:google/{name}", engine="hf", family="videoprism", arch=name, weights=f"google/{name}",
             source=f"google/{name}", licence=_VIDEOPRISM_LICENCE, commercial=True, paper=_VIDEOPRISM,
             input_size=(288, 288), context_length=64, embed_dim=width, english_only=True, aliases=(name,),
@@ -55,6 +56,7 @@ def cards() -> Iterator[ModelCard]:
         )  # fmt: skip
     for arch, alias, width in (("B/16", "b16", 512), ("L/16", "l16", 768)):
         yield ModelCard(
+            capabilities=("VideoTextEncoder", "Matcher"),
             id=f"umt:{alias}-25m", engine="umt", family="umt", arch=f"UMT-{arch}", weights=f"{alias}-25m",
             source=f"zhiqiulin/umt_{alias}_25m", paper=_UMT, input_size=(224, 224), context_length=32, embed_dim=width,
             english_only=True, layout_verified="listing",
@@ -67,6 +69,7 @@ def cards() -> Iterator[ModelCard]:
             ),
         )  # fmt: skip
     yield ModelCard(
+        capabilities=("VideoTextEncoder", "Matcher"),
         id="internvideo2:1b-stage2", engine="internvideo2", family="internvideo2", arch="InternVideo2-1B",
         weights="1b-stage2", source="OpenGVLab/InternVideo2-Stage2_1B-224p-f4", paper=_INTERNVIDEO2,
         input_size=(224, 224), context_length=40, embed_dim=512, english_only=True, layout_verified="listing",
@@ -80,6 +83,7 @@ def cards() -> Iterator[ModelCard]:
     )  # fmt: skip
     for name in ("LanguageBind_Video", "LanguageBind_Video_FT", "LanguageBind_Video_merge"):
         yield ModelCard(
+            capabilities=("VideoTextEncoder",),
             id=f"hf:LanguageBind/{name}", engine="hf", family="languagebind", arch="ViT-L-14",
             weights=f"LanguageBind/{name}", source=f"LanguageBind/{name}", paper=_LANGUAGEBIND,
             aliases=(name.lower().replace("_", "-"),), planned=LANGUAGEBIND_REASON,
@@ -89,6 +93,7 @@ def cards() -> Iterator[ModelCard]:
 def _xclip() -> Iterator[ModelCard]:
     for name, side, frames, data, width in _XCLIPS:
         yield ModelCard(
+            capabilities=("Matcher",),
             id=f"xclip:microsoft/{name}", engine="xclip", family="xclip", arch=name, weights=f"microsoft/{name}",
             source=f"microsoft/{name}", licence="MIT", commercial=True, paper=_XCLIP, input_size=(side, side),
             context_length=77, embed_dim=width, english_only=True, aliases=(name,),

@@ -107,6 +107,7 @@ def cards() -> Sequence[ModelCard]:
     """Cards of the vision-language models that are known by name; `hf:<repository or folder>` serves others too."""
     return [
         ModelCard(
+            capabilities=("AnswerScorer",),
             id=f"hf:{model.repo}",
             engine="hf",
             family=model.family,
