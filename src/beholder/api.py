@@ -52,6 +52,13 @@ def evaluate(
     cache_dir: str | None = None,
     offline: bool | None = None,
     overwrite: bool = False,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    max_calls: int | None = None,
+    max_cost: float | None = None,
+    prices: Mapping[str, Mapping[str, float]] | None = None,
+    requests_per_minute: float | None = None,
+    concurrency: int = 8,
     progress: Progress | None = None,
 ) -> Run:
     """Scores a data set; the call behind `beholder run`.
@@ -82,6 +89,13 @@ def evaluate(
         cache_dir: folder to look for weights in first.
         offline: True never fetches anything.
         overwrite: replace a run of another identity in `out`.
+        base_url: server of API models (docs/api_models.md); the environment's or the public one when None.
+        api_key: its key; the environment's when None. Written nowhere.
+        max_calls: most requests to API models; rows that were not asked have the status `failed`.
+        max_cost: most money for them; needs `prices` for models without a list price.
+        prices: model → {"input": …, "output": …} a million tokens, {"per_call": …} a request.
+        requests_per_minute: requests to one server in a minute.
+        concurrency: requests under way at once.
         progress: who is told of the progress.
 
     Returns:
@@ -103,6 +117,8 @@ def evaluate(
             "out": _path(out), "by": () if by is None else by,
             "max_failed": max_failed, "device": device, "batch_size": batch_size, "workers": workers,
             "store": _path(store), "cache_dir": _path(cache_dir), "offline": offline, "overwrite": overwrite,
+            "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost, "prices": prices,
+            "requests_per_minute": requests_per_minute, "concurrency": concurrency,
         },
         source="the call",
     )  # fmt: skip

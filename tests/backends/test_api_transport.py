@@ -108,6 +108,14 @@ def test_a_pause_that_one_request_is_asked_for_holds_the_others_too() -> None:
     assert slept == [10.0]
 
 
+def test_a_pause_outlives_the_request_that_was_asked_for_it() -> None:
+    time = FakeTime()
+    with ApiServer(failing(Answer(LIMITED, status=429, headers={"Retry-After": "50"}))) as server:
+        made = ask(load(url=server.url, time=time, retries=0), ["a", "b"])
+    assert list(made.failures) == [0]
+    assert time.slept == [50.0]
+
+
 def test_a_closed_connection_is_tried_again() -> None:
     for way in ("before", "within"):
         time = FakeTime()

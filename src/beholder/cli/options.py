@@ -8,6 +8,7 @@ import typer
 
 INPUT = "Input"
 MODEL = "Models and devices"
+API = "Models behind an HTTP interface (key: OPENAI_API_KEY or GEMINI_API_KEY)"
 DECODE = "Pictures and texts"
 OUTPUT = "Output"
 
@@ -74,6 +75,29 @@ Offline = Annotated[
     typer.Option(
         "--offline/--no-offline", help="Never fetch anything. Default: as HF_HUB_OFFLINE says.", rich_help_panel=MODEL
     ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        help="Server, like http://localhost:8000/v1. Default: OPENAI_BASE_URL, else the public service.",
+        rich_help_panel=API,
+    ),
+]
+MaxCalls = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Most requests. The same command with more goes on.", rich_help_panel=API),
+]
+MaxCost = Annotated[
+    str | None,
+    typer.Option(metavar="MONEY", help="Most money, in the currency of the prices.", rich_help_panel=API),
+]
+RequestsPerMinute = Annotated[
+    str | None, typer.Option(metavar="N", help="Requests to one server in a minute.", rich_help_panel=API)
+]
+Concurrency = Annotated[
+    str | None, typer.Option(metavar="N", help="Requests under way at once. Default: 8.", rich_help_panel=API)
 ]
 Background = Annotated[
     str | None,

@@ -115,6 +115,11 @@ def run(
     resamples: Resamples = None,
     level: Level = None,
     overwrite: Overwrite = None,
+    base_url: options.BaseUrl = None,
+    max_calls: options.MaxCalls = None,
+    max_cost: options.MaxCost = None,
+    requests_per_minute: options.RequestsPerMinute = None,
+    concurrency: options.Concurrency = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -138,6 +143,8 @@ def run(
         "workers": workers, "store": store, "cache_dir": cache_dir, "offline": offline, "background": background,
         "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation, "by": by,
         "max_failed": max_failed, "seed": seed, "resamples": resamples, "level": level, "overwrite": overwrite,
+        "base_url": base_url, "max_calls": max_calls, "max_cost": max_cost,
+        "requests_per_minute": requests_per_minute, "concurrency": concurrency,
     }  # fmt: skip
     gathered = gather(given, like=like, preset=preset)
     if not quiet:

@@ -100,9 +100,8 @@ class Budget:
             expected = self.cost + self._reserved + amount
             # A relative slack: sums of equal amounts must not fail by their last bit.
             if self.max_cost is not None and expected > self.max_cost * (1 + 1e-12):
-                raise _spent(
-                    f"max_cost={self.max_cost:g} is reached: {expected - amount:.4g} spent or under way, {amount:.2g} a request"
-                )
+                taken = f"{expected - amount:.4g} spent or under way, {amount:.2g} a request"
+                raise _spent(f"max_cost={self.max_cost:g} is reached: {taken}")
             self.calls += 1
             self._reserved += amount
 

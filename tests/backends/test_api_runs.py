@@ -1,0 +1,124 @@
+"""Runs with API models from end to end: replies are kept, what was not asked is asked later, money is limited."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.backends.api_metric import SaysYes, write_pictures
+from tests.backends.api_server import Answer, ApiServer, Call, chat, logs, openai_error
+
+import beholder
+from beholder._errors import ModelError, OptionError
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-run-0123456789")
+
+
+def script(call: Call, number: int) -> Answer:
+    """P(yes) by the number of the thing that is asked for."""
+    at = int(call.text.split("thing ")[1].split('"')[0])
+    return Answer(chat(logs(("Yes", 0.1 + 0.05 * at), ("No", 0.05))))
+
+
+def run(tmp_path: Path, server: ApiServer, count: int = 8, **settings: Any) -> beholder.Run:
+    return beholder.evaluate(
+        str(write_pictures(tmp_path, count)),
+        metrics=[SaysYes()],
+        out=str(tmp_path / "out"),
+        store=str(tmp_path / "store"),
+        base_url=server.url,
+        **settings,
+    )
+
+
+def test_replies_are_kept(tmp_path: Path) -> None:
+    with ApiServer(script) as server:
+        first = run(tmp_path, server)
+        assert first.scores.column("says_yes").to_pylist() == pytest.approx([0.1 + 0.05 * at for at in range(8)])
+        evidence = json.loads(first.scores.column("says_yes_evidence").to_pylist()[3])
+        assert evidence == {"model": "gpt-4o-2024-08-06", "rest": pytest.approx(0.7)}
+        assert len(server.calls) == 8
+        again = beholder.evaluate(
+            str(tmp_path / "samples.jsonl"), metrics=[SaysYes()], out=str(tmp_path / "other"),
+            store=str(tmp_path / "store"), base_url=server.url,
+        )  # fmt: skip
+        assert len(server.calls) == 8  # a new run folder, no new call
+    assert again.scores.column("says_yes").to_pylist() == first.scores.column("says_yes").to_pylist()
+
+
+def test_a_budget_stops_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    with ApiServer(script) as server:
+        first = run(tmp_path, server, max_calls=3)
+        statuses = first.scores.column("says_yes_status").to_pylist()
+        assert sorted(statuses) == ["failed"] * 5 + ["ok"] * 3
+        assert first.exit_code == 3
+        reasons = [text for text in first.scores.column("says_yes_reason").to_pylist() if text]
+        assert all("not asked: the budget max_calls=3 is reached" in text for text in reasons)
+        second = run(tmp_path, server, max_calls=5)
+        assert len(server.calls) == 8
+        assert len({call.text for call in server.calls}) == 8  # nothing was asked twice
+    assert second.scores.column("says_yes_status").to_pylist() == ["ok"] * 8
+    assert second.exit_code == 0
+
+
+def test_max_cost_in_a_run(tmp_path: Path) -> None:
+    with ApiServer(script) as server:
+        prices = {"m": {"input": 1000.0, "per_call": 0.5}}  # 100 tokens and a call: 0.6; guessed at 1.5
+        found = run(tmp_path, server, max_cost=3.0, prices=prices, concurrency=1)
+        asked = len(server.calls)
+        assert asked == found.scores.column("says_yes_status").to_pylist().count("ok")
+        assert 0.6 * asked <= 3.0
+        assert asked >= 3
+        with pytest.raises(OptionError, match="no price for 'm'"):
+            run(tmp_path, server, max_cost=3.0)
+        with pytest.raises(OptionError, match="got inputs"):
+            run(tmp_path, server, max_cost=3.0, prices={"m": {"inputs": 1.0}})
+
+
+def test_failures_of_the_transport_are_not_kept(tmp_path: Path) -> None:
+    down = [True]
+
+    def flaky(call: Call, number: int) -> Answer:
+        broken = down[0] and ("thing 2" in call.text or "thing 5" in call.text)
+        return Answer(openai_error("bad moment"), status=400) if broken else script(call, number)
+
+    with ApiServer(flaky) as server:
+        first = run(tmp_path, server)
+        assert [at for at, text in enumerate(first.scores.column("says_yes_status").to_pylist()) if text != "ok"] == [
+            2,
+            5,
+        ]
+        down[0] = False
+        second = run(tmp_path, server)
+        assert len(server.calls) == 10
+    assert second.scores.column("says_yes_status").to_pylist() == ["ok"] * 8
+
+
+def test_a_wrong_key_is_one_error_and_one_call(tmp_path: Path) -> None:
+    with ApiServer(lambda call, number: Answer(openai_error("Incorrect API key"), status=401)) as server:
+        with pytest.raises(ModelError, match=r"HTTP 401: Incorrect API key.*OPENAI_API_KEY"):
+            run(tmp_path, server)
+        assert len(server.calls) == 1
+
+
+def test_the_command_line_takes_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from beholder.cli.settings import gather
+
+    data = str(write_pictures(tmp_path, 1))
+    given = {
+        "data": data, "metrics": ["clip_score"], "base_url": "http://localhost:8000/v1", "max_calls": "7",
+        "max_cost": "2.5", "requests_per_minute": "30", "concurrency": "2",
+    }  # fmt: skip
+    options = gather(given).config.api_options()
+    assert (options.max_calls, options.max_cost, options.requests_per_minute, options.concurrency) == (7, 2.5, 30.0, 2)
+    assert options.url_for("openai") == "http://localhost:8000/v1"
+    config = tmp_path / "eval.toml"
+    config.write_text('data = "samples.jsonl"\nmetrics = ["clip_score"]\n[prices.m]\ninput = 2.5\noutput = 10.0\n')
+    prices = gather({"data": str(config)}).config.api_options().prices
+    assert prices is not None
+    assert prices["m"].of(1000, 100) == pytest.approx(0.0035)
