@@ -56,8 +56,10 @@ class Draws:
                 None, None, self.level, None, n_prompts, f"no interval: it needs two {self.unit}s, got {n_prompts}"
             )
         known = drawn[np.isfinite(drawn)]
+        if not len(self.weights):
+            return Interval(None, None, self.level, None, n_prompts, "no interval was asked for")
         if len(known) < max(2, len(drawn) // 2):
-            reason = "not defined in most resamples" if len(drawn) else "no interval was asked for"
+            reason = "not defined in most resamples" if len(drawn) else "no interval: too many prompts for pooled pairs"
             return Interval(None, None, self.level, None, n_prompts, reason)
         low, high = np.quantile(known, [(1 - self.level) / 2, (1 + self.level) / 2])
         note = f"optimistic: the interval rests on {n_prompts} {self.unit}s only" if n_prompts < ENOUGH_UNITS else None
