@@ -14,6 +14,7 @@ import pytest
 import torch
 from tests.backends.backends_pictures import noise_picture
 from tests.backends.t5_reference import blip_logits, clip_t5_logits, plain_columns
+from tests.backends.test_backends_hub import FakeHub
 from tests.models_t5 import TINY_T5_FAMILIES
 
 from beholder._errors import ModelError, OptionError, WeightsMismatchError, WeightsMissingError
@@ -366,3 +367,14 @@ def test_cards_by_their_usual_names() -> None:
     card = find_card("clip-flant5-xl")
     assert card.layout_verified == "listing"
     assert any(VQASCORE_TEMPLATE in note for note in card.notes)
+
+
+def test_the_second_tokenizer_is_fetched_with_its_folder(
+    folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = FakeHub(folder("instructblip"), monkeypatch)
+    options = LoadOptions(cache_dir=str(tmp_path))
+    found = resolve_model("instructblip-flant5-xl", options=options, capability="AnswerScorer")
+    assert "qformer_tokenizer/tokenizer.json" in hub.downloads
+    assert Path(found.location).parent.name == "snapshots"
+    assert _answer(load_model(found, device="cpu"), [(0, 0)])["first_token"] == pytest.approx([-5.157883], abs=1e-4)
