@@ -14,7 +14,7 @@ from beholder.backends.base import LoadOptions
 from beholder.backends.files import find_fault
 from beholder.backends.hub import Found, Look, Wanted
 from beholder.backends.names import ModelName
-from beholder.backends.pool import ENGINES, parse_name_here
+from beholder.backends.pool import file_engine, parse_name_here
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def where(name: str, *, options: LoadOptions | None = None) -> list[Look]:
 
 def has_files(name: str) -> bool:
     """True for a model whose weights are files, False for one that is made in memory."""
-    return hasattr(ENGINES.get(parse_name_here(name).engine), "wanted")
+    return file_engine(parse_name_here(name)) is not None
 
 
 def pull(name: str, *, options: LoadOptions | None = None) -> list[Found]:
@@ -111,7 +111,7 @@ def _check(found: Found, part: Wanted | None) -> list[FileCheck]:
 
 def _engine_of(name: str) -> tuple[ModelName, Any]:
     parsed: ModelName = parse_name_here(name)
-    engine = ENGINES.get(parsed.engine)
-    if not hasattr(engine, "wanted"):
+    engine = file_engine(parsed)
+    if engine is None:
         raise OptionError("a model must have files to be found, fetched or checked", got=f"{name!r}, which has none")
     return parsed, engine

@@ -13,6 +13,7 @@ from beholder._registry import Broken, Registry
 from beholder.backends.base import Columns, Engine, ImageTextEncoder, LoadOptions, ResolvedModel
 from beholder.backends.cards import aliases, card_of, known_ids
 from beholder.backends.devices import LARGE
+from beholder.backends.files import read_json
 from beholder.backends.kinds import KINDS
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.media.base import Picture
@@ -47,6 +48,11 @@ SPECIAL.add("Matcher/umt", "beholder.backends.umt:MATCHER")
 SPECIAL.add("VideoTextEncoder/internvideo2", "beholder.backends.internvideo2:ENCODER")
 SPECIAL.add("Matcher/internvideo2", "beholder.backends.internvideo2:MATCHER")
 
+_COMPARING = {"umt": "VideoTextEncoder", "internvideo2": "VideoTextEncoder", "xclip": "Matcher", "lavis": "Matcher"}
+_COMPARING_HF = {"videoprism": "VideoTextEncoder", "xclip": "VideoTextEncoder", "blip": "Matcher", "blip-2": "Matcher"}
+"""Engines, and model types of transformers, that compare visuals with texts as something else than an
+`ImageTextEncoder`. (X-CLIP stands here under "hf" so that its engine can say where it is served.)"""
+
 _REGISTERED: dict[str, Any] = {}
 
 
@@ -59,7 +65,8 @@ def resolve_model(
         name: any form of `names.parse_name`, or a name given to `register_encoder`.
         dtype: "auto" (float32; bfloat16 for models of more than 4 GB), "float32", "bfloat16" or "float16".
         options: where weights may come from.
-        capability: what the model is to do (see `kinds.py`).
+        capability: what the model is to do (see `kinds.py`). Asked for an `ImageTextEncoder`, a model that compares in
+            another way gives what it is: a `VideoTextEncoder`, or a `Matcher` with the head "itc".
 
     Raises:
         UnknownNameError: no such model.
@@ -73,6 +80,8 @@ def resolve_model(
             raise OptionError(f"a model that serves {capability} is needed", got=f"{name}, a {known.capability}")
         return dataclasses.replace(known, asked=name, id=name)
     parsed = parse_name_here(name)
+    if capability == "ImageTextEncoder":
+        capability = _comparing(parsed)
     return _engine(parsed.engine, capability).resolve(name, dtype=dtype, options=options or LoadOptions())
 
 
@@ -204,6 +213,32 @@ def parse_name_here(name: str) -> Any:
 def engine_names() -> tuple[str, ...]:
     """Names of all engines, whatever they serve."""
     return tuple(dict.fromkeys([*ENGINES.names(), *(name.partition("/")[2] for name in SPECIAL.names())]))
+
+
+def _comparing(parsed: Any) -> str:
+    """As what a model compares visuals with texts, told by its engine, its card, or its own configuration."""
+    if parsed.engine != "hf":
+        return _COMPARING.get(parsed.engine, "ImageTextEncoder")
+    card = card_of(parsed.id)
+    if card is not None:
+        return _COMPARING_HF.get(card.family, "ImageTextEncoder")
+    folder = parsed.path if parsed.path is None or parsed.path.is_dir() else parsed.path.parent
+    config = folder / "config.json" if folder is not None else None
+    kind = read_json(config).get("model_type") if config is not None and config.is_file() else None
+    return _COMPARING_HF.get(str(kind), "ImageTextEncoder")
+
+
+def file_engine(parsed: Any) -> Any:
+    """The engine that knows a model's files (`wanted`, `local`); None where none does: a model in memory, an API.
+
+    Args:
+        parsed: a name from `parse_name_here`.
+    """
+    served = [item.partition("/")[0] for item in SPECIAL.names() if item.partition("/")[2] == parsed.engine]
+    plain = ["ImageTextEncoder"] if parsed.engine in ENGINES else []
+    first = [_comparing(parsed)] if f"{_comparing(parsed)}/{parsed.engine}" in SPECIAL else []
+    engines = (_engine(parsed.engine, capability) for capability in (*first, *plain, *served))
+    return next((engine for engine in engines if hasattr(engine, "wanted")), None)
 
 
 def _engine(name: str, capability: str = "ImageTextEncoder") -> Engine:
