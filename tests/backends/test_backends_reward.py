@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -387,3 +388,28 @@ def test_published_names_are_found_in_the_cache(tmp_path: Path) -> None:
     make_tiny_reward(places / "ImageReward")
     with pytest.raises(WeightsMismatchError, match="d71dc8d4912bc633"):
         resolve_model("image-reward-v1", capability="Matcher", options=options)
+
+
+def test_lavis_files_are_fetched_from_their_authors(
+    tmp_path: Path, lavis_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beholder.backends import hub
+
+    places, asked = tmp_path / "places", []
+
+    def fetch(url: str, file_name: str, options: LoadOptions, *, name: str, sha256: str | None = None) -> Path:
+        asked.append((url, name, options.cache_dir))
+        places.mkdir(exist_ok=True)
+        return Path(shutil.copy(lavis_folder / file_name, places / file_name))
+
+    monkeypatch.setattr(hub, "fetch_url", fetch)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    write_bert_tokenizer(tmp_path / "places" / "bert-base-uncased")
+    base = "https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2/"
+    for _ in range(2):  # found flat in the place the second time
+        options = LoadOptions(cache_dir=str(places), offline=False)
+        found = resolve_model("blip2-itm-vitL", capability="Matcher", options=options)
+        assert found.location == str(places)
+        assert asked == [
+            (base + name, "blip2-itm-vitL", str(places)) for name in ("blip2_pretrained_vitL.pth", "clip_vit_L.pth")
+        ]

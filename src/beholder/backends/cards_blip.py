@@ -61,8 +61,8 @@ def _vit_l() -> ModelCard:
         aliases=("blip2-itm-vitL", "blip2-itc-vitL"), layout_verified="no",
         notes=(
             "Original files blip2_pretrained_vitL.pth and clip_vit_L.pth from "
-            "https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2/, fetched by hand: no "
-            "repository of the hub holds them in transformers' layout.",
+            "https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2/, published without "
+            "hashes: no repository of the hub holds them in transformers' layout.",
             "The image tower is OpenAI's CLIP; its model card calls any deployed use out of scope.",
             _MEAN, _COSINE, _TEXT,
         ),

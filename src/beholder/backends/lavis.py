@@ -6,8 +6,8 @@ Two files make up the model, since LAVIS left the frozen image tower out of the 
     blip2_pretrained_vitL.pth   Q-Former, queries, heads
     clip_vit_L.pth              CLIP ViT-L/14's image tower, of which the first 23 blocks are used
 
-They are fetched by hand (the card has the addresses) into one folder, `blip2_pretrained_vitL`, in any place where
-weights are looked for. Values are read as for BLIP-2 in `hf_blip.py`.
+Both are looked for in every place for weights, in a folder `blip2_pretrained_vitL` or directly, and else fetched from
+the authors' address; they publish no hashes. Values are read as for BLIP-2 in `hf_blip.py`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from beholder.backends.bert_files import find_tokenizer, wanted_tokenizer
 from beholder.backends.cards import all_cards, card_of
 from beholder.backends.devices import choose_dtype
 from beholder.backends.files import Choice, find_fault, list_files
-from beholder.backends.hashes import combined_sha256
+from beholder.backends.hashes import beholder_cache, combined_sha256
 from beholder.backends.matching import MAX_TOKENS, PairMatcher, describe_text
 from beholder.backends.names import ModelName, parse_name
+from beholder.backends.places import places
 from beholder.backends.preprocess import OPENAI_MEAN, OPENAI_STD, Preprocessing
 from beholder.backends.torch_io import fill_module, read_state, read_states
 from beholder.records import ModelCard
@@ -116,16 +117,37 @@ def _wanted(parsed: ModelName) -> hub.Wanted:
 
 
 def _find(parsed: ModelName, options: LoadOptions) -> hub.Found:
+    """The two files on this machine, from the first place that has both; else fetched, when that is allowed."""
     wanted = _wanted(parsed)
     looks = hub.look(wanted, options)
-    for item in looks:
-        if item.found is not None:
-            hub.check_card_hashes(wanted, item.found)
-            return item.found
+    flat = [*(place.path for place in places(options)), beholder_cache()]
+    found = next((item.found for item in looks if item.found is not None), None) or _find_flat(flat)
+    if found is not None:
+        hub.check_card_hashes(wanted, found)
+        return found
+    if hub.is_offline(options):
+        raise _missing(parsed, looks)
+    paths = [hub.fetch_url(ADDRESS + name, name, options, name=parsed.asked) for name in (QFORMER, TOWER)]
+    fetched = _find_flat([paths[0].parent])
+    if fetched is None:
+        raise _missing(parsed, looks)
+    return fetched
+
+
+def _find_flat(folders: Iterable[Path]) -> hub.Found | None:
+    """The first of the folders that holds both files whole, beside whatever else."""
+    for folder in folders:
+        choice = choose(list_files(folder)) if folder.is_dir() else None
+        if choice is not None and find_fault(folder, choice) is None:
+            return hub.Found(folder, choice)
+    return None
+
+
+def _missing(parsed: ModelName, looks: Sequence[hub.Look]) -> WeightsMissingError:
     seen = "\n".join(f"  {item.path} ({item.place}): {item.reason}" for item in looks)
-    raise WeightsMissingError(
+    return WeightsMissingError(
         f"the weights of {parsed.asked} must be on this machine ({QFORMER} and {TOWER}, licence BSD-3-Clause)",
-        got="none, and they are not on the hub, so they are not fetched by themselves",
+        got="none, and fetching is switched off (offline)",
         fix=f"On a machine with a network: curl -O {ADDRESS}{QFORMER} -O {ADDRESS}{TOWER}\n"
         "  then put both into a folder blip2_pretrained_vitL in a place below, or name it: lavis:/path/to/folder\n"
         f"Looked in:\n{seen}",
