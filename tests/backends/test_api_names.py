@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import doctest
+import importlib
+import pkgutil
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 from tests.backends.api_helpers import load
 
+import beholder.backends.api
 from beholder._errors import MissingExtraError, ModelError, OptionError
 from beholder.backends.api.options import ApiOptions
 from beholder.backends.api.server import Server
@@ -195,3 +199,8 @@ def test_parts_of_a_base_url() -> None:
     assert (server.user[0], server.user[1].reveal()) == ("User", "p@ss")
     assert Server.parse("http://example.com:80/v1").url == "http://example.com/v1"
     assert not Server.parse("http://localhost.example.com/").is_loopback
+
+
+@pytest.mark.parametrize("name", sorted(item.name for item in pkgutil.iter_modules(beholder.backends.api.__path__)))
+def test_docstring_examples(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"beholder.backends.api.{name}")).failed == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from tests.backends.api_metric import SaysYes, write_pictures
 from tests.backends.api_server import Answer, ApiServer, Call, chat, logs, openai_error
 
@@ -104,6 +105,47 @@ def test_a_wrong_key_is_one_error_and_one_call(tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=r"HTTP 401: Incorrect API key.*OPENAI_API_KEY"):
             run(tmp_path, server)
         assert len(server.calls) == 1
+
+
+def test_vqa_score_with_an_api_model_has_bounds(tmp_path: Path) -> None:
+    with ApiServer(script) as server:
+        found = beholder.evaluate(
+            str(write_pictures(tmp_path, 3)), metrics=["vqa_score(model=api:openai/m)"], out=str(tmp_path / "out"),
+            store=str(tmp_path / "store"), base_url=server.url,
+        )  # fmt: skip
+        texts = {call.text for call in server.calls}
+    assert texts == {f'Does this image show "thing {at}"?' for at in range(3)}
+    assert found.scores.column("vqa_score").to_pylist() == pytest.approx([0.1, 0.15, 0.2])
+    evidence = json.loads(found.scores.column("vqa_score_evidence").to_pylist()[2])
+    assert evidence["bounds"] == pytest.approx([0.2, 0.95])
+
+
+def test_the_frames_of_a_video_are_one_request(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (16, 16), (at * 40, 0, 0)) for at in range(6)]
+    frames[0].save(tmp_path / "clip.gif", save_all=True, append_images=frames[1:], duration=100)
+    data = tmp_path / "clips.jsonl"
+    data.write_text('{"output": "clip.gif", "prompt": "thing 4"}\n', encoding="utf-8")
+    with ApiServer(script) as server:
+        found = beholder.evaluate(
+            str(data), metrics=["vqa_score(model=api:openai/m, frames=uniform:4)"], out=str(tmp_path / "out"),
+            store=str(tmp_path / "store"), base_url=server.url,
+        )  # fmt: skip
+        (call,) = server.calls
+    parts = call.body["messages"][0]["content"]
+    assert [part["type"] for part in parts] == ["image_url"] * 4 + ["text"]
+    assert found.scores.column("vqa_score").to_pylist() == pytest.approx([0.3])
+
+
+def test_a_dry_run_asks_nothing(tmp_path: Path) -> None:
+    from beholder.runs.config import make_config
+    from beholder.runs.dry_run import dry_run
+
+    with ApiServer(script) as server:
+        asked = {"data": str(write_pictures(tmp_path, 2)), "metrics": ["vqa_score(model=api:openai/m)"]}
+        found = dry_run(make_config({**asked, "base_url": server.url, "store": str(tmp_path / "store")}))
+        assert server.calls == []
+    assert "model api:openai/m: asked over HTTP, where each request may cost money" in found.lines()
+    assert [(item.needed, item.stored) for item in found.work] == [(2, 0)]
 
 
 def test_the_command_line_takes_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

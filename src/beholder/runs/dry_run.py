@@ -89,6 +89,9 @@ class DryRun:
         if self.out:
             lines.append(f"run folder: {self.out}")
         for model in self.models:
+            if model.dtype == "remote":
+                lines.append(f"model {model.id}: asked over HTTP, where each request may cost money")
+                continue
             where = "on this machine" if model.here else "would be downloaded"
             size = "size not known" if model.size_bytes is None else _size(model.size_bytes)
             licence = model.licence or "licence not checked"
@@ -137,7 +140,7 @@ def _without_weights(config: RunConfig, source: SampleSource) -> DryRun:
     slots = [(slot.model, kind_of(slot.feature).capability) for metric in metrics for slot in metric.slots]
     for name, capability in dict.fromkeys(slots):
         try:
-            options = LoadOptions(config.cache_dir, True)
+            options = LoadOptions(config.cache_dir, True, config.api_options())
             found = resolve_model(name, dtype=config.dtype, options=options, capability=capability)
             models.append(_planned(found))
         except WeightsMissingError:
