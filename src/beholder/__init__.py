@@ -16,43 +16,68 @@ __version__ = "0.1.0"
 
 _TARGETS = {
     "BeholderError": "beholder._errors",
+    "CLIPScore": "beholder.scorers",
     "FakeEncoder": "beholder.backends.fake",
+    "FakeModel": "beholder.backends.fake_models",
+    "ITMScore": "beholder.scorers",
     "InputError": "beholder._errors",
     "MetricInfo": "beholder.records",
     "ModelCard": "beholder.records",
     "Run": "beholder.runs.results",
     "SampleMetric": "beholder.metrics.base",
     "Score": "beholder.records",
-    "ScoreTable": "beholder.api",
+    "ScoreTable": "beholder.score_table",
     "Status": "beholder.records",
     "Summary": "beholder.records",
     "UserError": "beholder._errors",
+    "VQAScore": "beholder.scorers",
     "agree": "beholder.comparing.agree",
     "compare": "beholder.comparing.compare",
     "evaluate": "beholder.api",
+    "get_score_model": "beholder.scorers",
+    "list_all_clipscore_models": "beholder.scorers",
+    "list_all_itmscore_models": "beholder.scorers",
+    "list_all_models": "beholder.scorers",
+    "list_all_vqascore_models": "beholder.scorers",
     "list_metrics": "beholder.api",
     "list_models": "beholder.api",
     "open_run": "beholder.api",
     "open_run_folder": "beholder.runs.results",
     "register_encoder": "beholder.backends.pool",
+    "register_model": "beholder.backends.pool",
     "run": "beholder.api",
     "score": "beholder.api",
 }
 
 if TYPE_CHECKING:
     from beholder._errors import BeholderError, InputError, UserError
-    from beholder.api import ScoreTable, evaluate, list_metrics, list_models, open_run, run, score
+    from beholder.api import evaluate, list_metrics, list_models, open_run, run, score
     from beholder.backends.fake import FakeEncoder
-    from beholder.backends.pool import register_encoder
+    from beholder.backends.fake_models import FakeModel
+    from beholder.backends.pool import register_encoder, register_model
     from beholder.comparing.agree import agree
     from beholder.comparing.compare import compare
     from beholder.metrics.base import SampleMetric
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary
     from beholder.runs.results import Run, open_run_folder
+    from beholder.score_table import ScoreTable
+    from beholder.scorers import (
+        CLIPScore,
+        ITMScore,
+        VQAScore,
+        get_score_model,
+        list_all_clipscore_models,
+        list_all_itmscore_models,
+        list_all_models,
+        list_all_vqascore_models,
+    )
 
 __all__ = [
     "BeholderError",
+    "CLIPScore",
     "FakeEncoder",
+    "FakeModel",
+    "ITMScore",
     "InputError",
     "MetricInfo",
     "ModelCard",
@@ -63,14 +88,21 @@ __all__ = [
     "Status",
     "Summary",
     "UserError",
+    "VQAScore",
     "agree",
     "compare",
     "evaluate",
+    "get_score_model",
+    "list_all_clipscore_models",
+    "list_all_itmscore_models",
+    "list_all_models",
+    "list_all_vqascore_models",
     "list_metrics",
     "list_models",
     "open_run",
     "open_run_folder",
     "register_encoder",
+    "register_model",
     "run",
     "score",
 ]

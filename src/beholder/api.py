@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from beholder._errors import OptionError, UserError
 from beholder._identity import MetricSpec
-from beholder.manifest.cells import CellError, unicode_text
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import SampleMetric
-from beholder.records import MetricInfo, ModelCard, Score, Status
-from beholder.runs.config import RunConfig, make_config
+from beholder.records import MetricInfo, ModelCard
+from beholder.runs.config import make_config
 from beholder.runs.progress import Progress
 from beholder.runs.results import Run
 from beholder.runs.session import OpenRun, Session, execute
+from beholder.score_table import ScoreTable, checked_texts, media_list, score_table
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 AskedMetric = Union[str, MetricSpec, SampleMetric]
 _WHITE = (255, 255, 255)
@@ -174,58 +173,6 @@ def open_run(
     return OpenRun(Session(config, plan, source_name="open_run"), make_sample)
 
 
-@dataclass(frozen=True)
-class ScoredPair:
-    """One score of `beholder.score`, with the names of what was scored."""
-
-    image: str
-    text: str | None
-    score: Score
-
-
-@dataclass(frozen=True)
-class ScoreTable:
-    """What `beholder.score` gives, whatever the input was.
-
-    Args:
-        rows: one entry a pair, images outermost.
-        images: names of the images.
-        texts: the texts; (None,) when none were given.
-        metric: printed identity.
-        notices: what the user should know.
-    """
-
-    rows: tuple[ScoredPair, ...]
-    images: tuple[str, ...]
-    texts: tuple[str | None, ...]
-    metric: str
-    notices: tuple[str, ...] = ()
-
-    @property
-    def matrix(self) -> np.ma.MaskedArray[Any, Any]:
-        """(images, texts) float64, masked where there is no value; (images, 1) for pairs and without texts."""
-        import numpy as np
-
-        values = [0.0 if row.score.value is None else row.score.value for row in self.rows]
-        mask = [row.score.value is None for row in self.rows]
-        shape = (len(self.images), len(self.rows) // len(self.images))
-        return np.ma.MaskedArray(np.reshape(values, shape), np.reshape(mask, shape))
-
-    def __iter__(self) -> Iterator[ScoredPair]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __float__(self) -> float:
-        if len(self.rows) != 1:
-            raise UserError("float() needs exactly one score", got=f"{len(self.rows)}", fix="Use .matrix")
-        score = self.rows[0].score
-        if score.value is None:
-            raise UserError("float() needs a score with a value", got=f"status {score.status} ({score.reason})")
-        return score.value
-
-
 def score(
     metric: AskedMetric,
     *,
@@ -248,7 +195,8 @@ def score(
 
     Args:
         metric: as in `evaluate`.
-        images: one image or a list: paths, bytes, PIL images, arrays, tensors.
+        images: one image or video, or a list: paths, bytes, PIL images, arrays, tensors; a list in the list is a video
+            of frames.
         texts: one text or a list; every image is scored with every text.
         references: reference images of every image.
         reference_texts: reference captions of every image, for `clip_score(variant=ref_hessel)`.
@@ -267,58 +215,26 @@ def score(
         },
         source="the call",
     )  # fmt: skip
-    from beholder.media.sources import as_medium
-
-    media = [as_medium(item, value_range=value_range) for item in _media(images)]
-    captions = [None] if texts is None else _texts(texts, "texts")
+    media = media_list(images, value_range=value_range)
+    captions = [None] if texts is None else checked_texts(texts, "texts")
     if pairs and len(media) != len(captions):
         raise OptionError("pairs need as many images as texts", got=f"{len(media)} images and {len(captions)} texts")
-    real = tuple(as_medium(item, value_range=value_range) for item in _media(references))
-    extras = {} if reference_texts is None else {"reference_texts": _texts(reference_texts, "reference_texts")}
-    couples = zip(media, captions) if pairs else ((medium, text) for medium in media for text in captions)
+    real = tuple(media_list(references, value_range=value_range))
+    extras = {} if reference_texts is None else {"reference_texts": checked_texts(reference_texts, "reference_texts")}
+    couples = list(zip(media, captions)) if pairs else [(medium, text) for medium in media for text in captions]
     samples = [
         Sample(str(at), medium, row=at + 1, prompt=text, references=real, extras=extras)
         for at, (medium, text) in enumerate(couples)
     ]
     if not samples:
         raise OptionError(f"score needs at least one {'text' if media else 'image'}", got="none")
-    return _score_samples(config, metric, samples, media, captions, pairs=pairs)
-
-
-def _score_samples(
-    config: RunConfig,
-    asked: AskedMetric,
-    samples: Sequence[Sample],
-    media: Sequence[Any],
-    captions: Sequence[str | None],
-    *,
-    pairs: bool,
-) -> ScoreTable:
     from beholder.runs.engine import chunks
-    from beholder.runs.plan import make_plan, score_names
+    from beholder.runs.plan import make_plan
     from beholder.runs.quick import score_in_memory
 
-    plan = make_plan(config, metrics=[asked])
-    identity = plan.metrics[0].metric.identity
-    names = score_names(plan.metrics[0].label)[:4]
-    rows: list[ScoredPair] = []
+    plan = make_plan(config, metrics=[metric])
     table, notices = score_in_memory(plan, config, chunks(samples))
-    columns = [
-        table.column(name).to_pylist() if name in table.column_names else [None] * len(samples) for name in names
-    ]
-    for sample, value, status, reason, evidence in zip(samples, *columns, strict=True):
-        found = None if evidence is None else _read_evidence(evidence)
-        name = "" if sample.output is None else sample.output.name
-        rows.append(ScoredPair(name, sample.prompt, Score(sample.id, identity, value, Status(status), reason, found)))
-    texts = (None,) if pairs else tuple(captions)
-    return ScoreTable(tuple(rows), tuple(medium.name for medium in media), texts, identity, tuple(notices))
-
-
-def _read_evidence(text: str) -> dict[str, Any]:
-    import json
-
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return score_table(table, plan, couples, media, captions, notices, pairs=pairs)
 
 
 def list_metrics(family: str | None = None) -> list[MetricInfo]:
@@ -366,30 +282,6 @@ def _asked(item: Any) -> str:
     raise OptionError(
         "a metric must be its name, a MetricSpec or a SampleMetric object", got=kind, fix='Like "clip_score"'
     )
-
-
-def _media(value: Any) -> list[Any]:
-    """One image or several as a list. An open file is one image, though it can be iterated."""
-    if value is None:
-        return []
-    several = isinstance(value, (list, tuple, Iterator)) and not hasattr(value, "read")
-    return list(value) if several else [value]
-
-
-def _texts(value: Any, name: str) -> list[str | None]:
-    """One text or several as a list; None stands for a text that is not there."""
-    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
-        raise OptionError(f"{name} must be a text or a list of texts", got=type(value).__name__)
-    texts: list[str | None] = [value] if isinstance(value, str) else list(value)
-    for text in texts:
-        if text is not None and not isinstance(text, str):
-            raise OptionError(f"every item of {name} must be a text", got=repr(text))
-        if text is not None:
-            try:
-                unicode_text(text)
-            except CellError as error:
-                raise OptionError(f"an item of {name} {error}") from error
-    return texts
 
 
 def _path(value: Any) -> Any:

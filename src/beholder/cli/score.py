@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from beholder._errors import OptionError
-    from beholder.api import ScoreTable
+    from beholder.score_table import ScoreTable
     from beholder.report.tables import Column, Table
 
 app = typer.Typer(add_completion=False)

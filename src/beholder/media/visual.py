@@ -52,6 +52,11 @@ class FramesMedium:
         return open_video(list(self.value), options, base=self.base, value_range=self.value_range)
 
 
+def is_frames(value: Any) -> bool:
+    """True for a list of pictures, and for an array or tensor of four axes, of which the first is the frame."""
+    return isinstance(value, (list, tuple)) or getattr(value, "ndim", None) == 4
+
+
 def examine(medium: Medium, *, first_frame: bool = False) -> tuple[str, bool]:
     """A medium's fingerprint, and whether it is looked at as a video: a video file, an animation, a folder, a list.
 

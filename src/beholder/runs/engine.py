@@ -51,18 +51,27 @@ class Scorer:
         config: the run's settings.
         store: where features are.
         pad: False makes a batch no larger than what there is to encode, for quick looks at a few files.
+        loaded: models by key that are loaded already; those that are loaded later are added.
 
     `used` tells, by model key, on which device and in which batches the models ran; a model whose features were all
     stored is not in it.
     """
 
-    def __init__(self, plan: Plan, config: RunConfig, store: FeatureStore, *, pad: bool = True) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        config: RunConfig,
+        store: FeatureStore,
+        *,
+        pad: bool = True,
+        loaded: dict[str, Any] | None = None,
+    ) -> None:
         self.plan, self.config, self.store = plan, config, store
         self._pad = pad
         self._pool = ThreadPoolExecutor(config.workers or default_workers(), thread_name_prefix="beholder-decode")
         self._spaces = plan.spaces()
         self._numbers = {name: store.space(space) for name, (space, _) in self._spaces.items()}
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = {} if loaded is None else loaded
         self._sizes: dict[tuple[str, str], BatchSize] = {}
         self._failures: dict[str, Failures] = {name: {} for name in self._spaces}
         self._constants: dict[str, Mapping[str, float]] = {}
@@ -233,9 +242,10 @@ class Scorer:
             encoder.close()
         self._loaded.clear()
 
-    def close(self) -> None:
-        """Unloads the models and ends the decode threads."""
-        self.release()
+    def close(self, *, keep_models: bool = False) -> None:
+        """Unloads the models, unless they are to be kept, and ends the decode threads."""
+        if not keep_models:
+            self.release()
         self._pool.shutdown(cancel_futures=True)
 
 

@@ -244,9 +244,19 @@ def _plan_metric(
             FramePolicy.parse(slot.frames)
         if slot.feature == "image_embedding" and model.capability == "VideoTextEncoder":
             slot = dataclasses.replace(slot, feature="video_embedding")
+        slot = _with_own_frames(metric, slot, model)
         several = _space(slot, model, config, several=True) if kind_of(slot.feature).has_visual else None
         slots.append(PlannedSlot(slot, model, _space(slot, model, config), several))
     return PlannedMetric(metric, label, tuple(slots))
+
+
+def _with_own_frames(metric: SampleMetric, slot: Slot, model: ResolvedModel) -> Slot:
+    """The slot with as many frames as the model's clips have, where the metric was not asked for a policy."""
+    clip = model.preprocessing.get("frames")
+    default = next((option.default for option in metric.info.options if option.name == "frames"), None)
+    if clip is None or slot.frames is None or slot.frames != default:
+        return slot
+    return dataclasses.replace(slot, frames=f"uniform:{clip}")
 
 
 def _asks_for(metric: SampleMetric, capability: str) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from beholder.manifest.schema import Sample
 from beholder.runs.config import RunConfig
-from beholder.runs.engine import Scorer
+from beholder.runs.engine import Scorer, chunks
 from beholder.runs.finish import with_final_scores
 from beholder.runs.notices import notice_lines
 from beholder.runs.plan import Plan
@@ -18,19 +19,46 @@ from beholder.runs.store import FeatureStore
 
 def score_in_memory(plan: Plan, config: RunConfig, parts: Iterable[Sequence[Sample]]) -> tuple[pa.Table, list[str]]:
     """Scores chunks of samples and returns their rows and the notices."""
-    store = FeatureStore(None)
-    scorer = Scorer(plan, config, store, pad=False)
+    quick = QuickScorer(plan, config)
     try:
-        scored = []
-        for samples in parts:
-            chunk, columns = scorer.prepare(samples)
-            scored.append(scorer.score(chunk, columns))
+        return quick.score(sample for part in parts for sample in part)
     finally:
-        scorer.close()
-        store.close()
-    tables = [pa.Table.from_batches([batch]) for _, batch in scored]
-    schema = unify([table.schema for table in tables])
-    table = pa.concat_tables([conform(table, schema) for table in tables])
-    for planned in plan.metrics:
-        table = with_final_scores(table, planned.label, planned.metric)
-    return table, notice_lines(header for header, _ in scored)
+        quick.release()
+
+
+class QuickScorer:
+    """Scores handfuls of samples one after another; models stay loaded in between, features do not.
+
+    Args:
+        plan: what to score.
+        config: the settings.
+    """
+
+    def __init__(self, plan: Plan, config: RunConfig) -> None:
+        self._plan, self._config = plan, config
+        self._loaded: dict[str, Any] = {}
+
+    def score(self, samples: Iterable[Sample]) -> tuple[pa.Table, list[str]]:
+        """The rows of samples, and the notices."""
+        store = FeatureStore(None)
+        scorer = Scorer(self._plan, self._config, store, pad=False, loaded=self._loaded)
+        try:
+            scored = []
+            for part in chunks(samples):
+                chunk, columns = scorer.prepare(part)
+                scored.append(scorer.score(chunk, columns))
+        finally:
+            scorer.close(keep_models=True)
+            store.close()
+        tables = [pa.Table.from_batches([batch]) for _, batch in scored]
+        schema = unify([table.schema for table in tables])
+        table = pa.concat_tables([conform(table, schema) for table in tables])
+        for planned in self._plan.metrics:
+            table = with_final_scores(table, planned.label, planned.metric)
+        return table, notice_lines(header for header, _ in scored)
+
+    def release(self) -> None:
+        """Unloads the models."""
+        for model in self._loaded.values():
+            model.close()
+        self._loaded.clear()
