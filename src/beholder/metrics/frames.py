@@ -12,7 +12,10 @@ from beholder.metrics.base import FeatureBatch, Ragged
 from beholder.records import OptionInfo
 
 FRAMES = OptionInfo(
-    "frames", "uniform:8", "Which frames of a video are scored: uniform:n, fps:x, first, all or stride:k."
+    "frames",
+    "uniform:8",
+    "Which frames of a video are scored: uniform:n, fps:x, first, all or stride:k. A model of "
+    "whole clips takes as many as it was trained on, unless another policy is named.",
 )
 OVER_FRAMES = OptionInfo(
     "over_frames", "mean", "How the frames' scores become one value.", choices=("mean", "max", "min", "median")
