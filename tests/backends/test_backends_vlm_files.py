@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -86,11 +87,67 @@ def test_an_encoder_is_refused_as_one(tmp_path: Path) -> None:
     assert "CLIPModel" in str(error.value)
 
 
-def test_llava_in_its_original_layout_is_told_from_the_converted_one(llava: Path) -> None:
-    edit(llava / "config.json", architectures=["LlavaLlamaForCausalLM"])
+@pytest.mark.parametrize(
+    ("changes", "converted"),
+    [
+        ({"architectures": ["LlavaLlamaForCausalLM"]}, "llava-hf/llava-1.5-7b-hf"),
+        ({"model_type": "internvl_chat"}, "OpenGVLab/InternVL3-8B-hf"),
+    ],
+)
+def test_original_layouts_are_told_from_converted_ones(changes: dict[str, Any], converted: str, llava: Path) -> None:
+    edit(llava / "config.json", **changes)
     with pytest.raises(ModelError, match="original layout") as error:
         resolve(llava)
-    assert "llava-hf/llava-1.5-7b-hf" in str(error.value)
+    assert converted in str(error.value)
+
+
+@pytest.mark.parametrize("family", ["llava", "onevision", "gemma3", "qwen2_vl"])
+def test_weights_under_older_and_newer_names_are_the_same_model(family: str, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoModelForImageTextToText
+
+    folder = TINY_VLMS[family](tmp_path / family)
+    older = load_file(folder / "model.safetensors")
+    newer = {
+        key: value.clone() for key, value in AutoModelForImageTextToText.from_pretrained(folder).state_dict().items()
+    }
+    oldest = {
+        re.sub(r"^vision_tower\.(?!vision_model)", "vision_tower.vision_model.", key): value.clone()
+        for key, value in older.items()
+    }
+    assert set(older) != set(newer)
+    found = []
+    for state in (older, newer, oldest):
+        save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+        model = load_model(resolve(folder), device="cpu")
+        found.append(float(model.answer([model.prepare([picture(1)])], [(0, "A cat?")]).columns["yes"][0]))
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+    assert found[0] == pytest.approx(found[2], abs=1e-6)
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen3_vl", "mllama", "paligemma"])
+def test_bfloat16_is_near_float32(family: str, tmp_path: Path) -> None:
+    folder = TINY_VLMS[family](tmp_path / family)
+    found = []
+    for dtype in ("float32", "bfloat16"):
+        model = load_model(resolve_model(str(folder), dtype=dtype, capability="AnswerScorer"), device="cpu")
+        columns = model.answer([model.prepare([picture(1)])], [(0, "A cat?"), (0, "Is it a long dog?")]).columns
+        assert columns["yes"].dtype == np.float64
+        found.append(columns["yes"])
+    np.testing.assert_allclose(found[0], found[1], atol=0.25)
+    assert (found[0] != found[1]).all()
+
+
+def test_gemmas_tags_that_are_no_markup_may_be_asked_about(tmp_path: Path) -> None:
+    folder = TINY_VLMS["gemma3"](tmp_path / "gemma3")
+    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tag = {**content["added_tokens"][-1], "id": 300, "content": "<b>", "special": False}
+    content["added_tokens"].append(tag)
+    (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    model = load_model(resolve(folder), device="cpu")
+    visual = model.prepare([picture(1)])
+    made = model.answer([visual], [(0, "Is <b>this</b> a cat?"), (0, "Is <end_of_image> a cat?")])
+    assert list(made.failures) == [1]
 
 
 def test_a_class_that_gives_no_text_is_refused_when_loaded(llava: Path) -> None:

@@ -52,7 +52,13 @@ CHOOSERS: dict[str, Chooser] = {"clip_t5": choose_clip_t5, "instructblip": choos
 """Families (of a card) or model types whose files are not transformers' usual set → which files make up the model."""
 
 _VISION_KEYS = ("vision_config", "vision_tower", "mm_vision_tower", "visual", "image_token_id", "image_token_index")
-_ORIGINAL_LLAVA = ("LlavaLlamaForCausalLM", "LlavaMistralForCausalLM", "LlavaQwenForCausalLM")
+_ORIGINAL = {
+    "LlavaLlamaForCausalLM": "hf:llava-hf/llava-1.5-7b-hf",
+    "LlavaMistralForCausalLM": "hf:llava-hf/llava-v1.6-mistral-7b-hf",
+    "LlavaQwenForCausalLM": "hf:llava-hf/llava-onevision-qwen2-7b-ov-hf",
+    "internvl_chat": "hf:OpenGVLab/InternVL3-8B-hf",
+}
+"""Classes and model types of layouts that came before transformers' own → a repository that has its layout."""
 
 
 class VLMEngine:
@@ -108,11 +114,12 @@ def check_kind(config: Mapping[str, Any], *, name: str) -> str:
     kind, classes = str(config.get("model_type")), [str(item) for item in config.get("architectures") or ()]
     what = f"model_type {kind!r}" + (f" ({', '.join(classes)})" if classes else "") + f" in {name}"
     need = "an answer needs a vision-language model: a picture and a question in, next-token probabilities out"
-    if any(item in _ORIGINAL_LLAVA for item in classes):
+    converted = next((_ORIGINAL[item] for item in (kind, *classes) if item in _ORIGINAL), None)
+    if converted is not None:
         raise ModelError(
-            "LLaVA's weights must be in transformers' layout (LlavaForConditionalGeneration)",
+            "a model's weights must be in transformers' own layout",
             got=f"the original layout: {what}",
-            fix="Use the converted repository, for example hf:llava-hf/llava-1.5-7b-hf",
+            fix=f"Use a converted repository, for example {converted}",
         )
     if kind in FAMILIES:
         return kind

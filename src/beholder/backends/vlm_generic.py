@@ -98,7 +98,7 @@ class GenericVLM:
         )
         self._fill_processor()
         self._prompts = Prompts(self._processor, model.preprocessing["prompt"]["chat_template"], self.STYLE)
-        self._marks = special_marks(self._processor.tokenizer)
+        self._marks = special_marks(self._processor)
         self._forms = form_ids(self._processor.tokenizer.get_vocab())
         self._targets: dict[tuple[str, str], Targets] = {}
         self._visual_ids = _visual_ids(self._network.config, self._processor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,9 @@ def check_question(question: str, marks: Sequence[str]) -> None:
             raise NoValue("not_applicable", f"the text holds {mark!r}, which is markup of this model")
 
 
-def special_marks(tokenizer: Any) -> tuple[str, ...]:
-    """Texts that the tokenizer reads as one of its special tokens."""
-    added: Callable[[], Any] = tokenizer.get_added_vocab
-    marks = {token for token in added() if token.startswith(("<", "[")) and len(token) > 2}
-    return tuple(sorted({*marks, *(str(token) for token in tokenizer.all_special_tokens if len(str(token)) > 2)}))
+def special_marks(processor: PinnedProcessor) -> tuple[str, ...]:
+    """Texts that the tokenizer reads as one of its special tokens, and the placeholders of visuals."""
+    tokenizer = processor.tokenizer
+    marks = {str(token.content) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    marks |= {str(getattr(processor.processor, name, None) or "") for name in ("image_token", "video_token")}
+    return tuple(sorted(mark for mark in {*marks, *map(str, tokenizer.all_special_tokens)} if len(mark) > 2))
