@@ -56,13 +56,13 @@ def _vit_l() -> ModelCard:
     return ModelCard(
         capabilities=("Matcher",),
         id="lavis:blip2_pretrained_vitL", engine="lavis", family="blip-2", arch="CLIP-ViT-L-14",
-        weights="blip2_pretrained_vitL", licence="BSD-3-Clause (repository salesforce/LAVIS)", commercial=True,
+        weights="blip2_pretrained_vitL",
+        source="https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2/", licence="BSD-3-Clause (repository salesforce/LAVIS)", commercial=True,
         paper=_BLIP2, input_size=(224, 224), context_length=35, english_only=True,
         aliases=("blip2-itm-vitL", "blip2-itc-vitL"), layout_verified="no",
         notes=(
-            "Original files blip2_pretrained_vitL.pth and clip_vit_L.pth from "
-            "https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2/, published without "
-            "hashes: no repository of the hub holds them in transformers' layout.",
+            "Original files blip2_pretrained_vitL.pth and clip_vit_L.pth, published without hashes: no repository of "
+            "the hub holds them in transformers' layout.",
             "The image tower is OpenAI's CLIP; its model card calls any deployed use out of scope.",
             _MEAN, _COSINE, _TEXT,
         ),
