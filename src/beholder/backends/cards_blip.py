@@ -57,7 +57,8 @@ def _vit_l() -> ModelCard:
         capabilities=("Matcher",),
         id="lavis:blip2_pretrained_vitL", engine="lavis", family="blip-2", arch="CLIP-ViT-L-14",
         weights="blip2_pretrained_vitL",
-        source="https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2/", licence="BSD-3-Clause (repository salesforce/LAVIS)", commercial=True,
+        source="https://storage.googleapis.com/sfr-vision-language-research/LAVIS/models/BLIP2/",
+        licence="BSD-3-Clause (repository salesforce/LAVIS)", commercial=True,
         paper=_BLIP2, input_size=(224, 224), context_length=35, english_only=True,
         aliases=("blip2-itm-vitL", "blip2-itc-vitL"), layout_verified="no",
         notes=(
