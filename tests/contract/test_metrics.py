@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from beholder._errors import OptionError, UnknownNameError
 from beholder._identity import MetricSpec, format_spec, parse_spec
+from beholder.backends.columns import object_column
+from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, make_metric
 from beholder.metrics.catalog import METRICS
 from beholder.records import MetricInfo, OptionInfo
@@ -79,19 +81,47 @@ def columns(kind: str, n: int, rng: np.random.Generator) -> dict[str, np.ndarray
             **{name: np.log(p) for name, p in logs.items()},
             "rest": np.full(n, -np.inf), "n_answer": rng.integers(1, 4, n).astype(np.int32),
         }  # fmt: skip
+    if kind == "faces":
+        return faces(n, rng)
     raise AssertionError(f"this test makes no features of kind {kind!r} yet")
+
+
+def faces(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """One or two sure faces a picture."""
+    found: dict[str, list[np.ndarray]] = {"boxes": [], "scores": [], "landmarks": [], "areas": [], "embedding": []}
+    for count in rng.integers(1, 3, n):
+        corner = rng.uniform(0, 40, (count, 2))
+        boxes = np.concatenate([corner, corner + rng.uniform(5, 40, (count, 2))], axis=1).astype(np.float32)
+        found["boxes"].append(boxes)
+        found["scores"].append(np.sort(rng.uniform(0.91, 0.99, count).astype(np.float32))[::-1])
+        found["landmarks"].append(rng.uniform(0, 80, (count, 5, 2)).astype(np.float32))
+        found["areas"].append(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1, dtype=np.float64))
+        found["embedding"].append(rng.normal(size=(count, WIDTH)).astype(np.float32))
+    return {name: object_column(rows) for name, rows in found.items()}
 
 
 def make_batch(metric: SampleMetric, n: int, seed: int = 0) -> FeatureBatch:
     rng = np.random.default_rng(seed)
     slots: dict[str, Any] = {}
     for slot in metric.slots:
-        if slot.many:
+        if slot.after:
+            # Derived pictures: one row for each face of the slot that they come from.
+            counts = [len(row) for row in slots[slot.after[0]]["scores"]]
+            offsets = np.cumsum([0, *counts])
+            slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
+        elif slot.many:
             offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 4, n)))).astype(np.intp)
             slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
         else:
             slots[slot.name] = columns(slot.feature, n, rng)
-    return FeatureBatch(slots, {slot.name: {"logit_scale": 100.0} for slot in metric.slots}, n)
+    constants = {slot.name: {"logit_scale": 100.0} for slot in metric.slots}
+    return FeatureBatch(slots, constants, n, [_sample(row, slots.get("answer")) for row in range(n)])
+
+
+def _sample(row: int, answers: Any) -> Sample:
+    """A sample that has a question for each answer that a checklist is given."""
+    count = answers.offsets[row + 1] - answers.offsets[row] if isinstance(answers, Ragged) else 1
+    return Sample(str(row), None, extras={"questions": [{"q": f"{at}?", "tag": "t"} for at in range(count)]})
 
 
 def take(batch: FeatureBatch, rows: list[int]) -> FeatureBatch:
@@ -104,7 +134,7 @@ def take(batch: FeatureBatch, rows: list[int]) -> FeatureBatch:
             slots[name] = Ragged({key: column[flat] for key, column in value.columns.items()}, offsets)
         else:
             slots[name] = {key: column[rows] for key, column in value.items()}
-    return FeatureBatch(slots, batch.constants, len(rows))
+    return FeatureBatch(slots, batch.constants, len(rows), [batch.samples[row] for row in rows])
 
 
 # identity
@@ -259,7 +289,9 @@ def test_features_are_not_changed(metric: SampleMetric) -> None:
     for slot, value in batch.slots.items():
         before = same.slots[slot]
         new, old = (v.columns if isinstance(v, Ragged) else v for v in (value, before))
-        assert all((new[key] == old[key]).all() for key in old)
+        for key in old:
+            for row, was in zip(new[key], old[key]):
+                np.testing.assert_array_equal(row, was)
 
 
 @of_embeddings
@@ -272,7 +304,7 @@ def test_scaling_the_features_changes_nothing(metric: SampleMetric) -> None:
         else {**v, "embedding": v["embedding"] * 7}
         for name, v in batch.slots.items()
     }
-    found = metric.score(FeatureBatch(scaled, batch.constants, batch.n)).values
+    found = metric.score(FeatureBatch(scaled, batch.constants, batch.n, batch.samples)).values
     # Scores reach 100 times a cosine; float32 cosines of 16 numbers carry a few 6e-8.
     np.testing.assert_allclose(found, metric.score(batch).values, rtol=0, atol=100 * 5e-7)
 
