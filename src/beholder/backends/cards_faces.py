@@ -21,7 +21,6 @@ _SCRFD = "Guo et al. 2021, Sample and Computation Redistribution for Efficient F
 def cards() -> Iterator[ModelCard]:
     """The cards, by engine."""
     yield ModelCard(
-        capabilities=("FaceAnalyser",),
         id="retinaface:mobilenet0.25",
         engine="retinaface",
         family="retinaface",
@@ -41,7 +40,6 @@ def cards() -> Iterator[ModelCard]:
         ),
     )  # fmt: skip
     yield ModelCard(
-        capabilities=("FaceAnalyser",),
         id="curricularface:ir-101",
         engine="curricularface",
         family="curricularface",
@@ -65,7 +63,6 @@ def cards() -> Iterator[ModelCard]:
         ),
     )  # fmt: skip
     yield ModelCard(
-        capabilities=("FaceAnalyser",),
         id="insightface:buffalo_l",
         engine="insightface",
         family="arcface",
@@ -84,7 +81,6 @@ def cards() -> Iterator[ModelCard]:
         notes=(f"Detector: {_SCRFD}.", "Needs the extra 'faces' (onnxruntime)."),
     )
     yield ModelCard(
-        capabilities=("FaceAnalyser",),
         id="dlib:resnet-v1",
         engine="dlib",
         family="dlib",
