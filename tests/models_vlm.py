@@ -294,6 +294,25 @@ def make_qwen3_vl(folder: Path, *, seed: int = 0) -> Path:
     return save("Qwen3VLForConditionalGeneration", config, folder, seed)
 
 
+def make_qwen3_vl_moe(folder: Path, *, seed: int = 0) -> Path:
+    """Qwen3-VL with four experts, of which two serve a token."""
+    from transformers import Qwen3VLMoeConfig
+
+    folder.mkdir(parents=True)
+    ids = _write_qwen(folder, 4)
+    rope = {"rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 10000.0, "mrope_interleaved": True}
+    vision = {
+        "depth": 2, "hidden_size": 32, "intermediate_size": 40, "num_heads": 4, "patch_size": 4,
+        "out_hidden_size": 32, "deepstack_visual_indexes": [0], "num_position_embeddings": 64,
+    }  # fmt: skip
+    text = {
+        **TEXT, "rope_parameters": rope, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 24,
+    }  # fmt: skip
+    config = Qwen3VLMoeConfig(text_config=text, vision_config=vision, **_qwen_ids(ids))
+    return save("Qwen3VLMoeForConditionalGeneration", config, folder, seed)
+
+
 def make_mllama(folder: Path, *, seed: int = 0) -> Path:
     """Llama 3.2 Vision: three layers of text, the second of them looks at the picture; up to four tiles of 24 px."""
     from transformers import MllamaConfig
@@ -350,6 +369,7 @@ TINY_VLMS: dict[str, Callable[..., Path]] = {
     "qwen2_vl": make_qwen2_vl,
     "qwen25_vl": make_qwen25_vl,
     "qwen3_vl": make_qwen3_vl,
+    "qwen3_vl_moe": make_qwen3_vl_moe,
     "mllama": make_mllama,
     "generic": make_aya,
 }

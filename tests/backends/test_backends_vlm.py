@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.backends.vlm_plain import Plain
 from tests.models_vlm import TINY_VLMS
 
@@ -181,6 +182,7 @@ GOLDEN = {
     "qwen2_vl": (-6.084806, -3.460661),
     "qwen25_vl": (-6.734111, -4.848064),
     "qwen3_vl": (-5.374309, -4.182617),
+    "qwen3_vl_moe": (-6.906861, -4.598398),
     "mllama": (-7.582929, -4.808254),
     "generic": (-6.737127, -5.004238),
 }
@@ -192,3 +194,19 @@ def test_golden_values(family: str, scorer: Callable[[str], Any]) -> None:
     made = model.answer([model.prepare([picture(1)])], [(0, QUESTIONS[0])])
     found = [float(made.columns[name][0]) for name in ("first_token", "yes")]
     assert found == pytest.approx(GOLDEN[family], abs=5e-5)
+
+
+def test_vqa_score_from_end_to_end(scorer: Callable[[str], Any], plain: Callable[[str], Plain], tmp_path: Path) -> None:
+    import beholder
+
+    shown = [picture(1), picture(2)]
+    for number, item in enumerate(shown):
+        Image.fromarray(item.pixels).save(tmp_path / f"{number}.png")
+    folder = scorer("qwen2_vl").model.location
+    files = [str(tmp_path / f"{number}.png") for number in (0, 1)]
+    table = beholder.score(f"vqa_score(model={folder})", images=files, texts=["a red cat", "two dogs in the snow"])
+    assert len(table.rows) == 4
+    for row in table.rows:
+        pixels = shown[files.index(row.image)].pixels
+        expected = plain("qwen2_vl").score(pixels, f'Does this image show "{row.text}"?')["first_token"]
+        assert row.score.value == pytest.approx(float(np.exp(expected)), abs=1e-6)

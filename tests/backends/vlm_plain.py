@@ -67,6 +67,7 @@ PROMPTS: dict[str, Callable[[str, int, Inputs], str]] = {
     "qwen2_vl": _qwen,
     "qwen25_vl": _qwen,
     "qwen3_vl": _qwen,
+    "qwen3_vl_moe": _qwen,
     "mllama": lambda question, features, inputs: _chat("<|image|>", question),
     "generic": _aya,
 }
