@@ -55,6 +55,33 @@ def test_pair_on_overrides(two: tuple[Path, Path]) -> None:
         beholder.compare(*two, pair_on=["nothing"])
 
 
+def test_rows_paired_on_their_ids_are_still_sampled_by_prompt(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    a, b = (
+        made_run(
+            tmp_path / name,
+            [
+                {"id": f"{c}{p}{n}", "concept": f"c{c}", "prompt": f"p{p}", "clip_score": float(rng.normal())}
+                for c in range(5)
+                for p in range(8)
+                for n in range(3)
+            ],
+        )
+        for name in ("a", "b")
+    )
+    row = beholder.compare(a, b, pair_on=["id"]).row("clip_score").difference
+    assert (row.n_pairs, row.n_prompts, row.interval.n_units, row.unit) == (120, 40, 5, "concept")
+
+
+def test_rows_without_a_prompt_have_no_partner(tmp_path: Path) -> None:
+    rows = [{"prompt": "x", "seed": 0, "clip_score": 0.1}, {"prompt": None, "seed": 0, "clip_score": 0.9}]
+    a, b = made_run(tmp_path / "a", rows), made_run(tmp_path / "b", rows)
+    pair = beholder.compare(a, b).pairings[0]
+    assert (pair.unpaired_a, pair.unpaired_b) == (1, 1)
+    with pytest.raises(OptionError, match="must not hold a metric's values"):
+        beholder.compare(a, b, by="clip_score")
+
+
 def test_nothing_to_pair_on_and_nothing_paired(tmp_path: Path) -> None:
     a = made_run(tmp_path / "a", [{"output": "1.png", "seed": 0, "clip_score": 0.1}])
     b = made_run(tmp_path / "b", [{"output": "1.png", "seed": 0, "clip_score": 0.2}])

@@ -104,6 +104,7 @@ class _Maker:
         self._pairs, self._calibration, self._scale, self._sets = pairs, calibration, scale, sets
         self._seed, self._resamples, self._level = seed, resamples, level
         self.notices: list[str] = []
+        self._made: dict[int, Draws] = {}
         self._unit = "prompt"
         if said.kind == "sets":
             self._unit = "concept" if len(np.unique(said.groups)) > 1 else "pair of sets"
@@ -203,9 +204,13 @@ class _Maker:
         return entry, accuracy, drawn
 
     def _draws(self, n_prompts: int) -> Draws:
-        # The table of draws stays below 160 MB, whatever the number of prompts.
-        resamples = min(self._resamples, max(200, 20_000_000 // max(n_prompts, 1)))
-        return Draws.make(n_prompts, seed=self._seed, resamples=resamples, level=self._level, unit=self._unit)
+        if n_prompts not in self._made:
+            # A table of draws stays below 160 MB up to 100,000 prompts.
+            resamples = min(self._resamples, max(200, 20_000_000 // max(n_prompts, 1)))
+            self._made[n_prompts] = Draws.make(
+                n_prompts, seed=self._seed, resamples=resamples, level=self._level, unit=self._unit
+            )
+        return self._made[n_prompts]
 
     def _contrasts(
         self, made: Sequence[tuple[MetricAgreement, Accuracy, np.ndarray]], question: str | None

@@ -14,6 +14,7 @@ from beholder.comparing.pairing import Key, make_key
 from beholder.comparing.records import Compared, Comparison, Pairing, Verdict
 from beholder.comparing.sides import RunLike, Side, make_sides, opened, put_first
 from beholder.report.identity import metric_differences, run_differences
+from beholder.runs.inputs import check_not_scores, group_columns
 from beholder.stats.compare import Cells, Difference, compare_cells
 from beholder.stats.correction import benjamini_hochberg, holm
 from beholder.stats.ranks import RankStability, rank_stability
@@ -57,8 +58,11 @@ def compare(
         UserError: no two sides, nothing to pair, identities that differ.
         UnknownNameError: a metric, side or column that is not there.
     """
-    by = (by,) if isinstance(by, str) else tuple(by)
-    sides = put_first(make_sides(opened(runs), extra=[*pair_on, *by]), baseline)
+    found = opened(runs)
+    by = group_columns((by,) if isinstance(by, str) else by)
+    for run in found:
+        check_not_scores(by, run.labels)
+    sides = put_first(make_sides(found, extra=[*pair_on, *by]), baseline)
     labels = _labels(sides, metrics)
     warnings = _differences(sides, labels, allow_different=allow_different)
     key = make_key(sides, pair_on=pair_on)

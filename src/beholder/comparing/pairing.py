@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,8 @@ class Key:
     Args:
         columns: the columns that the key is made of.
         codes: by side: (n,) code of each row's key, −1 where a row has none; one numbering for all sides.
-        prompts: (K,) code of the prompt of each key: the key without the seed.
-        concepts: (K,) code of the concept of each key, or None where the key has no concept.
+        prompts: (K,) code of the prompt of each key.
+        concepts: (K,) code of the concept of each key, or None where a side has no concepts.
     """
 
     columns: tuple[str, ...]
@@ -78,14 +78,27 @@ def make_key(sides: Sequence[Side], *, pair_on: Sequence[str] = ()) -> Key:
     parts = {name: _joint_codes(sides, name) for name in columns}
     full = _combined(list(parts.values()))
     known, first, codes = np.unique(full, return_index=True, return_inverse=True)
-    inner = [part for name, part in parts.items() if name != "seed"]
+    inner = _prompt_parts(sides, parts)
     prompts = np.unique(_combined(inner)[first], return_inverse=True)[1] if inner else np.zeros(len(known), np.intp)
-    concepts = parts["concept"][first] if "concept" in parts else None
+    concepts = _joint_codes(sides, "concept")[first] if all(_has_values(s.table, "concept") for s in sides) else None
     if concepts is not None and (concepts < 0).any():
         concepts = _own_concepts(concepts, prompts)
-    nothing = np.all([part < 0 for part in parts.values()], axis=0)
-    codes = np.where(nothing, -1, codes)
+    # A seed alone names no prompt.
+    named = [part for name, part in parts.items() if name != "seed"] or list(parts.values())
+    codes = np.where(np.all([part < 0 for part in named], axis=0), -1, codes)
     return Key(columns, tuple(np.split(codes, np.cumsum(sizes)[:-1])), prompts, concepts)
+
+
+def _prompt_parts(sides: Sequence[Side], parts: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Codes that tell prompts apart: those of the shared columns, else of the key, each without the seed.
+
+    Rows that were paired on something finer (an id) still share their prompt, which is what was sampled.
+    """
+    try:
+        shared = shared_columns(sides)
+    except UserError:
+        shared = tuple(parts)
+    return [parts[name] if name in parts else _joint_codes(sides, name) for name in shared if name != "seed"]
 
 
 def _own_concepts(concepts: np.ndarray, prompts: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -123,7 +124,10 @@ def _parsed(text: str, suffix: str) -> list[dict[str, Any]]:
     elif suffix in (".jsonl", ".ndjson"):
         found = [json.loads(line) for line in text.splitlines() if line.strip()]
     else:
-        return [dict(row) for row in csv.DictReader(text.splitlines(), delimiter="\t" if suffix == ".tsv" else ",")]
+        return [
+            dict(row)
+            for row in csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ",")
+        ]
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise ValueError("it holds no list of objects")
     return found

@@ -96,7 +96,8 @@ def _sides_of(run: Run, name: str, *, alone: bool, extra: Sequence[str]) -> list
             raise UnknownNameError("column", column, known, fix=f"Columns of {name}: " + ", ".join(known))
     scored = [part for label in run.labels for part in (label, f"{label}_status")]
     table = run.read(list(dict.fromkeys(["id", "method", *CANDIDATES, *extra, *scored])))
-    labels = tuple(run.labels)
+    # Metrics of whole sets have no column of values.
+    labels = tuple(label for label in run.labels if label in table.column_names)
     methods = methods_of(table)
     if len(methods) < 2:
         return [Side(name, run.header, table, labels)]

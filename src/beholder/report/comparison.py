@@ -76,7 +76,8 @@ def _comparison_notes(found: Comparison) -> list[str]:
     notes = [
         f"Δ is side − {found.sides[0]}; paired on {', '.join(found.key)}; seeds averaged within a prompt; "
         "n is pairs/prompts; P(higher) counts half of the ties; "
-        f"detectable is the true difference found with power {found.power * 100:g} %."
+        f"detectable is the true difference found with power {found.power * 100:g} %; "
+        f"p Holm and p BH over the {sum(row.difference.p.value is not None for row in found.rows)} tests shown."
     ]
     notes += _verdicts(found)
     lines: dict[str, list[str]] = {}

@@ -73,11 +73,8 @@ class Accuracy:
         """(B,) the accuracy in resamples of its prompts, NaN where one has no pairs; weights are (B, P)."""
         if self.counts is None or (self.counts.pooled and not self.counts.by_pair_of_prompts):
             return np.full(len(weights), np.nan)
-        # A copy of an item agrees with its own copy (both tie), as in the data with that item twice.
-        agreeing = self.counts.resampled("alike", weights, tie=False)
-        agreeing = agreeing + self.counts.resampled("tied_both", weights, tie=True)
-        total = self.counts.resampled("total", weights, tie=True)
-        return share(agreeing, total)
+        found = self.counts.resampled(weights)
+        return share(found.agreeing(), found.total())
 
 
 def pairwise_accuracy(judged: Judged, *, calibration: Calibration = "heldout", seed: int = 0) -> Accuracy:

@@ -10,7 +10,7 @@ import numpy as np
 from beholder.stats.agreement import Judged
 from beholder.stats.bca import ENOUGH_UNITS
 from beholder.stats.bootstrap import Interval
-from beholder.stats.pairs import PairCounts, count_pairs, count_votes, share
+from beholder.stats.pairs import Resampled, count_pairs, count_votes, share
 
 _BLOCK = 1 << 21
 
@@ -101,36 +101,33 @@ def _rank_statistics(judged: Judged, draws: Draws) -> dict[str, tuple[Estimate, 
         counts = count_votes(judged.x, judged.y, judged.prompts)
     else:
         counts = count_pairs(judged.x, judged.y, judged.prompts, pooled=judged.pairs == "pooled")
-    one = np.ones((1, draws.weights.shape[1]))
+    whole = counts.resampled(np.ones((1, draws.weights.shape[1])))
     resample = counts.by_pair_of_prompts or not counts.pooled
-    weights = draws.weights if resample else draws.weights[:0]
+    drawn = counts.resampled(draws.weights if resample else draws.weights[:0])
     reason = "the metric or the ratings do not vary"
-    found = {"tau_b": _estimate(float(_tau_b(counts, one)[0]), _tau_b(counts, weights), draws, reason)}
+    excess = (whole.excess(), drawn.excess())
+    tau_b = [share(over, _most_b(part)) for over, part in zip(excess, (whole, drawn))]
+    found = {"tau_b": _estimate(float(tau_b[0][0]), tau_b[1], draws, reason)}
     if judged.pairs != "given":
-        found["tau_c"] = _estimate(
-            float(_tau_c(counts, judged, one)[0]), _tau_c(counts, judged, weights), draws, reason
-        )
+        tau_c = [share(over, _most_c(part, judged)) for over, part in zip(excess, (whole, drawn))]
+        found["tau_c"] = _estimate(float(tau_c[0][0]), tau_c[1], draws, reason)
     return found
 
 
-def _tau_b(counts: PairCounts, weights: np.ndarray) -> np.ndarray:
-    total = counts.resampled("total", weights, tie=True)
-    untied = [total - counts.resampled(name, weights, tie=True) for name in ("tied_x", "tied_y")]
-    return share(_excess(counts, weights), np.sqrt(untied[0] * untied[1]))
+def _most_b(part: Resampled) -> np.ndarray:
+    """What the excess of pairs ordered alike can be at most, by tau-b."""
+    total = part.total()
+    return np.asarray(np.sqrt((total - part.tied_x()) * (total - part.tied_y())))
 
 
-def _excess(counts: PairCounts, weights: np.ndarray) -> np.ndarray:
-    return np.asarray(counts.resampled("alike", weights, tie=False) - counts.resampled("apart", weights, tie=False))
-
-
-def _tau_c(counts: PairCounts, judged: Judged, weights: np.ndarray) -> np.ndarray:
+def _most_c(part: Resampled, judged: Judged) -> np.ndarray:
+    """The same by tau-c."""
+    sizes = part.counts.sizes
     if judged.pairs == "pooled":
         m = min(len(np.unique(judged.x)), len(np.unique(judged.y)))
-        most = np.square(weights @ counts.sizes) * (m - 1) / (2 * m)
-    else:
-        m_of = np.minimum(_distinct(judged.x, judged.prompts), _distinct(judged.y, judged.prompts))
-        most = weights @ (np.square(counts.sizes) * (m_of - 1) / (2 * np.maximum(m_of, 1)))
-    return share(_excess(counts, weights), most)
+        return np.asarray(np.square(part.weights @ sizes) * (m - 1) / (2 * m))
+    m_of = np.minimum(_distinct(judged.x, judged.prompts), _distinct(judged.y, judged.prompts))
+    return np.asarray(part.weights @ (np.square(sizes) * (m_of - 1) / (2 * np.maximum(m_of, 1))))
 
 
 def _distinct(values: np.ndarray, prompts: np.ndarray) -> np.ndarray:

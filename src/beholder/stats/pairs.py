@@ -78,23 +78,50 @@ class PairCounts:
     def sum(self, name: str) -> float:
         """One count over all pairs."""
         counts: np.ndarray = getattr(self, name)
-        return float(counts.sum()) / (2.0 if self.by_pair_of_prompts else 1.0)
+        return float(counts.sum(dtype=np.float64)) / (2.0 if self.by_pair_of_prompts else 1.0)
 
-    def resampled(self, name: str, weights: np.ndarray, *, tie: bool) -> np.ndarray:
-        """(B,) one count in resamples of whole prompts.
+    def resampled(self, weights: np.ndarray) -> Resampled:
+        """Counts in resamples of whole prompts; weights are (B, P), how often each resample holds each prompt."""
+        return Resampled(self, weights)
 
-        Args:
-            name: of the count.
-            weights: (B, P) how often each resample holds each prompt.
-            tie: whether an item ties with its own copy in this count (it does in `total` and the ties).
-        """
-        counts = getattr(self, name)
-        if not self.by_pair_of_prompts:
-            return np.asarray(weights @ counts)
-        pairs = np.einsum("bp,bp->b", weights @ counts, weights)
-        if tie:
-            # Two copies of one item are a pair too: w² ordered pairs of an item with itself, less w with its own self.
-            pairs = pairs + (np.square(weights) - weights) @ self.sizes
+
+@dataclass(frozen=True)
+class Resampled:
+    """(B,) counts of pairs in resamples of whole prompts. Copies of one item are a pair too, and tie in everything."""
+
+    counts: PairCounts
+    weights: np.ndarray
+
+    def total(self) -> np.ndarray:
+        """Pairs."""
+        if not self.counts.by_pair_of_prompts:
+            return np.asarray(self.weights @ self.counts.total)
+        n = self.weights @ self.counts.sizes
+        return np.asarray(n * (n - 1) / 2)
+
+    def excess(self) -> np.ndarray:
+        """Pairs ordered alike less pairs ordered apart."""
+        return self._sum(self.counts.alike - self.counts.apart, ties=False)
+
+    def tied_x(self) -> np.ndarray:
+        """Pairs that tie in the metric."""
+        return self._sum(self.counts.tied_x, ties=True)
+
+    def tied_y(self) -> np.ndarray:
+        """Pairs that tie for people."""
+        return self._sum(self.counts.tied_y, ties=True)
+
+    def agreeing(self) -> np.ndarray:
+        """Pairs ordered alike, or tied in both."""
+        return self._sum(self.counts.agreeing, ties=True)
+
+    def _sum(self, counts: np.ndarray, *, ties: bool) -> np.ndarray:
+        if not self.counts.by_pair_of_prompts:
+            return np.asarray(self.weights @ counts)
+        pairs = np.einsum("bp,bp->b", self.weights @ counts.astype(np.float64), self.weights)
+        if ties:
+            # w copies of an item make w² ordered pairs of it with itself, less the w with its own self.
+            pairs = pairs + (np.square(self.weights) - self.weights) @ self.counts.sizes
         return np.asarray(pairs / 2.0)
 
 
@@ -114,6 +141,9 @@ def count_pairs(
     n_prompts = int(prompts.max(initial=-1)) + 1
     matrix = pooled and n_prompts <= MOST_MATRIX_PROMPTS
     tally = _Tally(n_prompts, matrix=matrix, halves=pooled and not matrix)
+    # Items of one prompt stand together, so that a block of pairs touches few rows of the table of prompts.
+    order = np.argsort(prompts, kind="stable")
+    x, y, prompts = x[order], y[order], prompts[order]
     for i, j in pair_blocks(np.zeros(len(x), dtype=np.intp) if pooled else prompts):
         tally.add(x[i] - x[j], y[i] - y[j], prompts[i], prompts[j], epsilon)
     return tally.counts(np.bincount(prompts, minlength=n_prompts).astype(np.float64), pooled=pooled)
@@ -132,30 +162,34 @@ def share(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0))
 
 
+_KINDS = np.array([0, 3, 1, 2, 4, 2, 1, 3, 0], dtype=np.int8)
+"""By 3·(sign of Δx + 1) + sign of Δy + 1: 0 alike, 1 apart, 2 tied in x only, 3 tied in y only, 4 tied in both."""
+
+
 class _Tally:
     """Adds up the counts of blocks of pairs."""
 
     def __init__(self, n_prompts: int, *, matrix: bool, halves: bool) -> None:
         self._n, self._matrix, self._halves = n_prompts, matrix, halves
-        size = n_prompts * n_prompts if matrix else n_prompts
-        self._kinds = np.zeros(5 * size)
+        # A pair of prompts has far fewer than 2**24 pairs of items, up to which float32 counts exactly.
+        self._kinds = np.zeros((n_prompts, n_prompts * 5), dtype=np.float32) if matrix else np.zeros((n_prompts, 5))
 
     def add(self, dx: np.ndarray, dy: np.ndarray, left: np.ndarray, right: np.ndarray, epsilon: float) -> None:
-        """Kinds of pairs: 0 alike, 1 apart, 2 tied in x only, 3 tied in y only, 4 tied in both."""
-        tied_x, tied_y = np.abs(dx) <= epsilon, dy == 0
-        kind = ((dx > 0) != (dy > 0)).astype(np.intp)
-        kind[tied_x] = 2
-        kind[tied_y] = 3
-        kind[tied_x & tied_y] = 4
+        """One block of pairs: differences of metric and ratings, and the prompts of both items."""
+        if not len(dx):
+            return
+        kind = _KINDS[3 * _signs(dx, epsilon) + _signs(dy, 0.0) + np.int8(4)]
         if self._matrix:
-            self._count((left * self._n + right) * 5 + kind)
+            self._count(left, right * 5 + kind)
         else:
-            self._count(left * 5 + kind)
+            self._count(left, kind)
             if self._halves:
-                self._count(right * 5 + kind)
+                self._count(right, kind)
 
-    def _count(self, codes: np.ndarray) -> None:
-        self._kinds += np.bincount(codes, minlength=len(self._kinds))
+    def _count(self, rows: np.ndarray, columns: np.ndarray) -> None:
+        low, high, width = int(rows.min()), int(rows.max()) + 1, self._kinds.shape[1]
+        found = np.bincount((rows - low) * width + columns, minlength=(high - low) * width)
+        self._kinds[low:high] += found.reshape(high - low, width)
 
     def counts(self, sizes: np.ndarray, *, pooled: bool = False) -> PairCounts:
         """The counts of all blocks."""
@@ -166,3 +200,8 @@ class _Tally:
             kinds = kinds / 2.0
         alike, apart, only_x, only_y, both = np.moveaxis(kinds, -1, 0)
         return PairCounts(kinds.sum(axis=-1), alike, apart, only_x + both, only_y + both, both, sizes, pooled)
+
+
+def _signs(values: np.ndarray, epsilon: float) -> np.ndarray:
+    """−1, 0 or 1 as int8; 0 up to epsilon."""
+    return (values > epsilon).view(np.int8) - (values < -epsilon).view(np.int8)
