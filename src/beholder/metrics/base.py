@@ -104,11 +104,13 @@ class FeatureBatch:
             item a sample where a sample's item is a video or has derived pictures (one row each).
         constants: by slot name: constants of the slot's model ("logit_scale").
         n: number of samples.
+        samples: the samples, for metrics whose arithmetic needs more of them than features (a checklist's answers).
     """
 
     slots: Mapping[str, Columns | Ragged]
     constants: Mapping[str, Mapping[str, float]]
     n: int
+    samples: Sequence[Sample] = ()
 
     def one(self, slot: str, column: str = "embedding") -> np.ndarray:
         """The column of a slot that has exactly one item a sample."""

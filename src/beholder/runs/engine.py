@@ -8,6 +8,7 @@ together; a source that can be read only once is scored in one pass with all its
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -105,7 +106,7 @@ class Scorer:
         out = dict(columns)
         header: dict[str, Any] = {"chunk": chunk.key, "rows": rows, "retry": False, "truncated": {}, "remarks": {}}
         for work in chunk.work:
-            scored, result = self._score_metric(work, spaces)
+            scored, result = self._score_metric(work, spaces, chunk.samples)
             values, codes, reasons, evidence = _spread(work, scored, result, rows)
             label = work.planned.label
             names = score_names(label)
@@ -131,12 +132,15 @@ class Scorer:
         header["halved"] = self._halved()
         return header, pa.record_batch(out)
 
-    def _score_metric(self, work: MetricWork, spaces: Mapping[str, SpaceFeatures]) -> tuple[list[int], ScoreColumns]:
+    def _score_metric(
+        self, work: MetricWork, spaces: Mapping[str, SpaceFeatures], samples: Sequence[Sample]
+    ) -> tuple[list[int], ScoreColumns]:
         rows, batch = feature_batch(work, spaces, self._space_constants)
         if self.plan.truncation == "error":
             rows, batch = _refuse_truncated(work, rows, batch, spaces, self._space_constants)
         if not rows:
             return [], ScoreColumns(np.zeros(0))
+        batch = dataclasses.replace(batch, samples=[samples[row] for row in rows])
         return rows, score_batch(work.planned.metric, batch)
 
     # features
