@@ -35,6 +35,7 @@ def cards() -> Iterator[ModelCard]:
         layout_verified="listing",
         notes=(
             "Finds faces and five landmarks; it has no recognition network.",
+            f"The file that FaceScore uses: {RETINAFACE_URL}",
             "Trained on WIDER FACE, whose pictures have terms of their own.",
             "The layout was also checked on a released file of the same layout from the same author.",
         ),
@@ -104,6 +105,6 @@ def cards() -> Iterator[ModelCard]:
             "Made to be compared by Euclidean distance (one person below 0.6); its vectors lie close together, so that"
             " cosines of different persons are around 0.8.",
             "Landmarks: outer and inner corner of both eyes, and the nose's base.",
-            "Needs the extra 'dlib' (dlib-bin, face-recognition-models).",
+            "Needs the extra 'dlib': dlib-bin, and face-recognition-models, which brings the files.",
         ),
     )

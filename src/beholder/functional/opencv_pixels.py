@@ -112,7 +112,8 @@ def resize_linear(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     along >>= 4
     upper = (along[y0] * y_weight[0][:, None, None]) >> 16
     lower = (along[y1] * y_weight[1][:, None, None]) >> 16
-    return np.clip((upper + lower + 2) >> 2, 0, 255).astype(np.uint8)
+    mixed: np.ndarray = np.clip((upper + lower + 2) >> 2, 0, 255).astype(np.uint8)
+    return mixed
 
 
 def pad_constant(pixels: np.ndarray, *, share: float, value: int) -> tuple[np.ndarray, tuple[int, int]]:
