@@ -183,6 +183,30 @@ def test_the_head_itc_is_the_similarity(case: Case) -> None:
         case.matcher.match(visuals, ALL, head="vqa")
 
 
+def test_a_mean_of_cosines_is_a_cosine() -> None:
+    import torch
+
+    from beholder.backends.video_own import _lifted_frames
+
+    parts = torch.tensor([[[3.0, 0.0], [0.0, 2.0]], [[5.0, 0.0], [0.5, 0.0]], [[1.0, 0.0], [0.0, 0.0]]])
+    lifted = _lifted_frames(parts).numpy()
+    # Unit vectors (1, 0) and (0, 1): their mean is (1/2, 1/2), of squared length 1/2. A frame without a direction
+    # leaves the clip without one.
+    np.testing.assert_allclose(lifted, [[0.5, 0.5, np.sqrt(0.5)], [1, 0, 0], [0, 0, 0]], atol=1e-6)
+    text = np.asarray([0.6, 0.8, 0.0])
+    assert lifted[0] @ text == pytest.approx((0.6 + 0.8) / 2)
+
+
+def test_bfloat16_stays_near(case: Case) -> None:
+    resolved = pool.resolve_model(f"{case.engine}:{case.file}", capability="Matcher", dtype="bfloat16")
+    model = pool.load_model(resolved, device="cpu")
+    exact = case.matcher.match(clips(case.matcher), ALL)
+    rough = model.match(clips(model), ALL)
+    assert rough.columns["logit"].dtype == np.float32
+    # Eight bits of mantissa through a few layers, of logits between 1 and 4.
+    np.testing.assert_allclose(rough.columns["logit"], exact.columns["logit"], atol=0.2)
+
+
 def test_long_texts_are_cut_and_flagged(case: Case) -> None:
     length = case.encoder.model.preprocessing["text"]["context_length"]
     long, same = " ".join(["cat"] * 60), " ".join(["cat"] * (length - 2))
