@@ -45,7 +45,7 @@ def evaluate(
     seed: int = 0,
     resamples: int = 1000,
     level: float = 0.95,
-    batch_size: int | None = None,
+    batch_size: int | str | None = None,
     workers: int | None = None,
     store: str | None = None,
     cache_dir: str | None = None,
@@ -82,7 +82,8 @@ def evaluate(
         seed: seed of the bootstrap.
         resamples: resamples of the bootstrap.
         level: level of the confidence intervals.
-        batch_size: images in a batch; the model's own default when None.
+        batch_size: visuals in a batch; None and "auto" take the model's own, halved where the device's memory does not
+            hold it (a notice says so).
         workers: decode threads; the number of processors when None.
         store: feature store folder; below BEHOLDER_CACHE or the user's cache folder when None.
         cache_dir: folder to look for weights in first.
@@ -143,6 +144,10 @@ def open_run(
     max_failed: float = 0.0,
     store: str | None = None,
     overwrite: bool = False,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    max_calls: int | None = None,
+    max_cost: float | None = None,
 ) -> OpenRun:
     """A run to feed from a generation loop.
 
@@ -166,6 +171,7 @@ def open_run(
             "metrics": tuple(_asked(item) for item in chosen), "model": model, "dtype": dtype, "device": device,
             "by": () if by is None else by, "max_failed": max_failed, "out": _path(out), "store": _path(store),
             "overwrite": overwrite,
+            "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost,
         },
         source="the call",
     )  # fmt: skip
@@ -190,6 +196,8 @@ def score(
     value_range: tuple[float, float] | None = None,
     cache_dir: str | None = None,
     offline: bool | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
 ) -> ScoreTable:
     """Scores single images; nothing is written anywhere.
 
@@ -212,6 +220,7 @@ def score(
         {
             "metrics": (_asked(metric),), "model": model, "dtype": dtype, "device": device, "background": background,
             "max_pixels": max_pixels, "first_frame": first_frame, "offline": offline, "cache_dir": _path(cache_dir),
+            "base_url": base_url, "api_key": api_key,
         },
         source="the call",
     )  # fmt: skip

@@ -44,6 +44,10 @@ class Scorer:
         offline: True never fetches anything.
         batch_size: visuals in a batch; the model's own default when None.
         value_range: (low, high) of float arrays.
+        base_url: server of an API model; the environment's or the public one when None.
+        api_key: its key; the environment's when None. Written nowhere.
+        max_calls: most requests to it over the object's life; pairs that were not asked have no score.
+        max_cost: most money for them.
         options: the metric's options (`beholder info NAME` lists them).
 
     Raises:
@@ -63,6 +67,10 @@ class Scorer:
         offline: bool | None = None,
         batch_size: int | None = None,
         value_range: tuple[float, float] | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
         **options: Any,
     ) -> None:
         from beholder._identity import MetricSpec
@@ -73,7 +81,8 @@ class Scorer:
         made = make_metric(MetricSpec(self.metric, {"model": model or self.default_model, **options}))
         self._config: RunConfig = make_config(
             {"metrics": (made.identity,), "dtype": dtype, "device": device, "batch_size": batch_size,
-             "cache_dir": None if cache_dir is None else str(cache_dir), "offline": offline},
+             "cache_dir": None if cache_dir is None else str(cache_dir), "offline": offline,
+             "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost},
             source="the call",
         )  # fmt: skip
         choose_device(device, dtype=dtype)

@@ -160,3 +160,8 @@ def test_a_dry_run_names_what_would_be_fetched(tmp_path: Path) -> None:
     assert (model.id, model.here) == ("hf:openai/clip-vit-large-patch14", False)
     assert model.size_bytes is not None
     assert any("would be downloaded, 1.7 GB" in line for line in plan.lines())
+
+
+def test_an_automatic_batch_is_the_models_own() -> None:
+    assert make_config({"batch_size": "auto"}).batch_size is None
+    assert make_config({"batch_size": "8"}).batch_size == 8

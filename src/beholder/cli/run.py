@@ -38,7 +38,11 @@ Preset = Annotated[
 ]
 BatchSize = Annotated[
     str | None,
-    typer.Option(metavar="N", help="Pictures in a batch. Default: the model's own.", rich_help_panel=options.MODEL),
+    typer.Option(
+        metavar="N",
+        help="Visuals in a batch. Default: auto, the model's own, halved where memory does not hold it.",
+        rich_help_panel=options.MODEL,
+    ),
 ]
 Workers = Annotated[
     str | None,

@@ -55,7 +55,7 @@ class RunConfig(BaseModel):
     by: tuple[str, ...] = Field((), description="columns to group the summary by")
     max_failed: float = Field(0.0, ge=0, le=1, description="allowed share of samples with a fault")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:N or mps")
-    batch_size: int | None = Field(None, gt=0, description="batch of the image encoder")
+    batch_size: int | None = Field(None, gt=0, description="visuals in a batch; auto or None: the model's own, halved on need")
     workers: int | None = Field(None, gt=0, description="decode threads")
     store: str | None = Field(None, description="feature store folder")
     cache_dir: str | None = Field(None, description="folder to look for weights in first")
@@ -77,6 +77,11 @@ class RunConfig(BaseModel):
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("batch_size", mode="before")
+    @classmethod
+    def _auto_batch(cls, value: Any) -> Any:
+        return None if value == "auto" else value
 
     @field_validator("device")
     @classmethod
