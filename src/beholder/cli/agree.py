@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from beholder.cli import options
 from beholder.cli.output import put, put_json, say, stdout_width
+
+if TYPE_CHECKING:
+    from beholder.report.tables import Table
 
 app = typer.Typer(add_completion=False)
 
@@ -65,44 +69,49 @@ def agree(
     Example: beholder agree runs/winoground --winoground item,image,caption
     """
     from beholder._errors import OptionError
-    from beholder.cli.settings import parse_mapping
     from beholder.report.render import check_form, rendered
 
     check_form(form)
     if (human is None) == (winoground is None):
         raise OptionError("agree needs --human FILE or --winoground COLUMNS", got="both" if human else "neither")
+    common: dict[str, Any] = {"metrics": metrics or (), "seed": seed, "resamples": resamples, "level": level}
     if winoground is not None:
-        from beholder.comparing.two_by_two import two_by_two
-        from beholder.report.two_by_two import two_by_two_records, two_by_two_table
-
-        told = two_by_two(
-            run, winoground.split(","), metrics=metrics or (), seed=seed, resamples=resamples, level=level
-        )
-        records, table, notices = two_by_two_records(told), two_by_two_table(told), told.notices
-        value = {"notices": list(notices), "rows": records}
+        shown = _two_by_two(run, winoground, common)
     else:
-        from beholder.comparing.agree import agree as call
-        from beholder.report.agreement import agreement_json, agreement_records, agreement_table
-
-        found = call(
-            run,
-            human,
-            metrics=metrics or (),
-            pairs=pairs,  # type: ignore[arg-type]
-            calibration=calibration,  # type: ignore[arg-type]
-            scale=scale,  # type: ignore[arg-type]
-            mapping=parse_mapping(mapping or ()),
-            sets=sets,
-            seed=seed,
-            resamples=resamples,
-            level=level,
-        )
-        records, table, notices = agreement_records(found), agreement_table(found), found.notices
-        value = agreement_json(found)
+        asked = {"pairs": pairs, "calibration": calibration, "scale": scale, "sets": sets}
+        shown = _with_people(run, human, mapping or (), common | asked)
     if not quiet:
-        for text in notices:
+        for text in shown.notices:
             say(f"Note: {text}.")
     if form == "json":
-        put_json(value)
+        put_json(shown.value)
     else:
-        put(rendered(table, records, form, width=stdout_width()))
+        put(rendered(shown.table, shown.records, form, width=stdout_width()))
+
+
+class _Shown(NamedTuple):
+    """A result in every form."""
+
+    table: Table
+    records: list[dict[str, Any]]
+    value: dict[str, Any]
+    notices: Sequence[str]
+
+
+def _two_by_two(run: str, columns: str, settings: Mapping[str, Any]) -> _Shown:
+    from beholder.comparing.two_by_two import two_by_two
+    from beholder.report.two_by_two import two_by_two_records, two_by_two_table
+
+    found = two_by_two(run, columns.split(","), **settings)
+    records = two_by_two_records(found)
+    value = {"notices": list(found.notices), "rows": records}
+    return _Shown(two_by_two_table(found), records, value, found.notices)
+
+
+def _with_people(run: str, human: str | None, mapping: Sequence[str], settings: Mapping[str, Any]) -> _Shown:
+    from beholder.cli.settings import parse_mapping
+    from beholder.comparing.agree import agree as call
+    from beholder.report.agreement import agreement_json, agreement_records, agreement_table
+
+    found = call(run, human, mapping=parse_mapping(mapping), **settings)
+    return _Shown(agreement_table(found), agreement_records(found), agreement_json(found), found.notices)
