@@ -77,7 +77,7 @@ def cards() -> Iterator[ModelCard]:
         notes=(
             "Serves similarity (VideoTextEncoder) and matching (Matcher) from one file; clips of 4 frames.",
             "The hub asks for consent to its terms before a download.",
-            "Exact GELU, as in the authors' demo; their fused training code used the tanh approximation.",
+            "Exact GELU, as in the authors' demo.",
             _LOGIT_NOTE, _STILL_NOTE, _LAYOUT_NOTE,
         ),
     )  # fmt: skip

@@ -296,9 +296,11 @@ def missing_error(wanted: Wanted, looks: list[Look], *, why: str, fix: str | Non
     text = (
         f"Looked in:\n{seen}\n"
         f"On a machine with a network: beholder models pull {wanted.name}   or: hf download {wanted.repo}{only}\n"
-        "  then copy the folder to one of the places above, or name it: --model /path/to/folder\n"
-        "To try things out without these weights: --model demo:emoji"
+        "  then copy the folder to one of the places above, or name it: --model /path/to/folder"
     )
+    # The embedded encoder stands in for encoders only.
+    if card is None or "ImageTextEncoder" in card.capabilities:
+        text += "\nTo try things out without these weights: --model demo:emoji"
     return WeightsMissingError(
         f"the {wanted.what} of {wanted.name} must be on this machine ({', '.join(facts)})",
         got=f"none: {why}",
