@@ -147,7 +147,7 @@ def test_cards_hold_together() -> None:
         assert card.size_bytes is None or card.size_bytes > 0
         assert all(len(value) == 64 for value in card.sha256.values())
         # RetinaFace's file is a release, and dlib's come with a package: neither is on the hub.
-        assert card.source or card.engine in ("demo", "fake", "api", "retinaface", "dlib")
+        assert card.source or card.engine in ("demo", "fake", "api", "retinaface", "dlib", "pixels")
         if card.engine in ("hf", "open_clip"):
             assert card.paper
     families = {card.family for card in cards}

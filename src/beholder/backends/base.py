@@ -241,12 +241,21 @@ class ImageScorer(VisualModel, Protocol):
     def score_images(self, visuals: Sequence[Any]) -> Made: ...
 
 
+class PictureHasher(VisualModel, Protocol):
+    """Hashes by which copies are known. `hash_pictures` gives "pixels" (n, 32) uint8: sha256 over the decoded pixels
+    and their shape; "hash" and "mirrored" (n,) uint64: perceptual hashes of the picture and of its mirror image.
+    """
+
+    def hash_pictures(self, visuals: Sequence[Any]) -> Made: ...
+
+
 class FaceAnalyser(VisualModel, Protocol):
     """The faces of a picture. `analyse` gives object columns with one row a face, by falling score:
 
     "boxes" (k, 4) float32, x0 y0 x1 y1 in pixels of the decoded picture, clamped to it; "scores" (k,) float32;
-    "landmarks" (k, p, 2) float32; "embedding" (k, d) float32, where the backend has a recognition model. A picture
-    without a face has k = 0: that is a result, not a failure.
+    "landmarks" (k, p, 2) float32; "embedding" (k, d) float32, where the backend has a recognition model. It may add
+    "areas" (k,) float64, of the boxes before they were clamped. A picture without a face has k = 0: that is a result,
+    not a failure.
     """
 
     def analyse(self, visuals: Sequence[Any], **settings: Any) -> Made: ...

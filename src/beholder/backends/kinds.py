@@ -45,6 +45,7 @@ _KINDS = (
     Kind("answer", "pair", "AnswerScorer", "answer"),
     Kind("reply", "pair", "Judge", "reply"),
     Kind("image_score", "visual", "ImageScorer", "score_images"),
+    Kind("hashes", "visual", "PictureHasher", "hash_pictures"),
     Kind("faces", "visual", "FaceAnalyser", "analyse"),
     Kind("segments", "pair", "Segmenter", "segment"),
     Kind("detections", "pair", "Detector", "detect"),

@@ -33,6 +33,7 @@ for _capability in ("Matcher", "AnswerScorer", "Judge"):
 SPECIAL.add("AnswerScorer/api", "beholder.backends.api.engine:ANSWERS")
 SPECIAL.add("Judge/api", "beholder.backends.api.engine:JUDGE")
 SPECIAL.add("AnswerScorer/hf", "beholder.backends.vlm:HF_VLMS")
+SPECIAL.add("PictureHasher/pixels", "beholder.backends.picture_hash:PIXELS")
 SPECIAL.add("FaceAnalyser/retinaface", "beholder.backends.faces.engines:RETINAFACE_ENGINE")
 SPECIAL.add("FaceAnalyser/curricularface", "beholder.backends.faces.engines:CURRICULARFACE_ENGINE")
 SPECIAL.add("FaceAnalyser/insightface", "beholder.backends.faces.engines:INSIGHTFACE_ENGINE")
