@@ -46,6 +46,15 @@ def test_prompt_id_goes_before_prompt_and_seed_types_do_not_matter(tmp_path: Pat
     assert found.row("clip_score").difference.n_pairs == 1
 
 
+def test_sides_with_seeds_of_their_own_are_paired_by_prompt(tmp_path: Path) -> None:
+    a = made_run(tmp_path / "a", rows({("x", 11): 0.1, ("x", 12): 0.3, ("y", 13): 0.5}))
+    b = made_run(tmp_path / "b", rows({("x", 21): 0.4, ("y", 22): 0.6, ("y", 23): 1.0}))
+    found = beholder.compare(a, b)
+    assert found.key == ("prompt",)
+    assert found.notices[0] == "the sides share no seed, so prompts are paired and their outputs averaged"
+    assert found.row("clip_score").difference.value == pytest.approx((0.2 + 0.3) / 2)
+
+
 def test_pair_on_overrides(two: tuple[Path, Path]) -> None:
     found = beholder.compare(*two, pair_on=["prompt"])
     assert found.key == ("prompt",)

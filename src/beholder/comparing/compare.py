@@ -83,7 +83,7 @@ def compare(
         pairings=pairings,
         ranks=_ranks(sides, key, labels, seed=seed, resamples=resamples) if len(sides) > 2 else {},
         warnings=(*warnings, *_set_warnings(pairings)),
-        notices=tuple(_notices(sides, labels, pairings)),
+        notices=tuple(_notices(sides, labels, pairings, key)),
         level=level,
         power=power,
     )
@@ -309,8 +309,9 @@ def _set_warnings(pairings: Sequence[Pairing]) -> list[str]:
     ]
 
 
-def _notices(sides: Sequence[Side], labels: Sequence[str], pairings: Sequence[Pairing]) -> list[str]:
-    notes = [
+def _notices(sides: Sequence[Side], labels: Sequence[str], pairings: Sequence[Pairing], key: Key) -> list[str]:
+    notes = ["the sides share no seed, so prompts are paired and their outputs averaged"] if key.own_seeds else []
+    notes += [
         f"{pair.a} and {pair.b}: {pair.repeated_keys} keys have several rows, which are averaged"
         for pair in pairings
         if pair.repeated_keys

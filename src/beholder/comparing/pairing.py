@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,14 @@ class Key:
         codes: by side: (n,) code of each row's key, −1 where a row has none; one numbering for all sides.
         prompts: (K,) code of the prompt of each key.
         concepts: (K,) code of the concept of each key, or None where a side has no concepts.
+        own_seeds: whether the seed was left out, as the sides share none.
     """
 
     columns: tuple[str, ...]
     codes: tuple[np.ndarray, ...]
     prompts: np.ndarray
     concepts: np.ndarray | None
+    own_seeds: bool = False
 
     @property
     def size(self) -> int:
@@ -59,7 +61,7 @@ def shared_columns(sides: Sequence[Side]) -> tuple[str, ...]:
 
 
 def make_key(sides: Sequence[Side], *, pair_on: Sequence[str] = ()) -> Key:
-    """Numbers the rows of all sides by their key.
+    """Numbers the rows of all sides by their key; the seed is left out where no row would have a partner by it.
 
     Args:
         sides: what is compared.
@@ -69,11 +71,23 @@ def make_key(sides: Sequence[Side], *, pair_on: Sequence[str] = ()) -> Key:
         UserError: no column is shared.
         UnknownNameError: a side lacks a column of `pair_on`.
     """
-    columns = tuple(dict.fromkeys(pair_on)) or shared_columns(sides)
-    for name in columns:
+    for name in pair_on:
         for side in sides:
             if name not in side.table.column_names:
                 raise UnknownNameError("column", name, side.table.column_names, fix=f"{side.name} lacks it")
+    key = _key_of(sides, tuple(dict.fromkeys(pair_on)) or shared_columns(sides))
+    if pair_on or "seed" not in key.columns or len(sides) < 2 or _some_pair(key):
+        return key
+    # Seeds drawn apart for each side name no pairs of outputs; their prompts still are pairs.
+    other = _key_of(sides, tuple(name for name in key.columns if name != "seed"))
+    return replace(other, own_seeds=True) if _some_pair(other) else key
+
+
+def _some_pair(key: Key) -> bool:
+    return any(bool((key.present(0) & key.present(at)).any()) for at in range(1, len(key.codes)))
+
+
+def _key_of(sides: Sequence[Side], columns: tuple[str, ...]) -> Key:
     sizes = [side.table.num_rows for side in sides]
     parts = {name: _joint_codes(sides, name) for name in columns}
     full = _combined(list(parts.values()))
