@@ -181,6 +181,11 @@ def test_a_plan_from_one_run_gives_both_bounds(tmp_path: Path) -> None:
         assert low.prompts < middle.prompts < high.prompts  # type: ignore[operator]
 
 
+def test_a_plan_from_three_sides_has_an_entry_for_each(tmp_path: Path) -> None:
+    runs = [seeded(tmp_path / name, 0.0, noise=at) for at, name in enumerate("abc")]
+    assert [entry.pair for entry in plan(*runs, detect=0.1).entries] == ["b − a", "c − a"]
+
+
 def test_what_a_plan_cannot_tell(tmp_path: Path) -> None:
     one_seed = plan(seeded(tmp_path / "a", 0.0, seeds=1, noise=1), detect=0.05).entries
     assert [entry.basis for entry in one_seed] == ["unpaired"]

@@ -295,6 +295,8 @@ def test_ranks_of_two_units_by_enumeration() -> None:
     assert lowest.order == (0, 1)
     with pytest.raises(OptionError):
         rank_stability(np.ones((1, 3)), np.ones(1))
+    with pytest.raises(OptionError):
+        rank_stability(np.ones((3, 3)), np.ones(3), resamples=0)
 
 
 # --- the whole comparison

@@ -81,7 +81,7 @@ def compare(
         sides=tuple(side.name for side in sides),
         key=key.columns,
         pairings=pairings,
-        ranks=_ranks(sides, key, labels, seed=seed, resamples=resamples) if len(sides) > 2 else {},
+        ranks=_ranks(sides, key, labels, seed=seed, resamples=resamples) if len(sides) > 2 and resamples else {},
         warnings=(*warnings, *_set_warnings(pairings)),
         notices=tuple(_notices(sides, labels, pairings, key)),
         level=level,

@@ -43,13 +43,15 @@ def rank_stability(
         resamples: number of draws.
 
     Raises:
-        OptionError: fewer than two units or methods.
+        OptionError: fewer than two units or methods, or no draws.
 
     Degenerate: methods with equal means in a draw keep the order in which they were given.
     """
     n_units, k = sums.shape
     if n_units < 2 or k < 2:
         raise OptionError("ranks need two units and two methods", got=f"{n_units} units and {k} methods")
+    if resamples < 1:
+        raise OptionError("ranks need at least one draw", got=repr(resamples))
     signed = np.asarray(sums, dtype=np.float64) * (1.0 if higher_is_better else -1.0)
     weight = np.asarray(counts, dtype=np.float64)
     order = np.argsort(-signed.sum(axis=0) / weight.sum(), kind="stable")
