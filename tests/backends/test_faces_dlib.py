@@ -219,3 +219,20 @@ def test_without_the_package_the_extra_is_named(model: Any, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "dlib", None)
     with pytest.raises(MissingExtraError, match=r"beholder\[dlib\]"):
         load_model(model, device="cpu")
+
+
+def test_a_run_tells_persons_apart(people: Path, tmp_path: Path) -> None:
+    import beholder
+
+    for name in ("obama.jpg", "obama2.jpg", "biden.jpg"):
+        Image.fromarray(portrait(people / name).pixels).save(tmp_path / f"{name}.png")
+    outputs = [tmp_path / "obama2.jpg.png", tmp_path / "biden.jpg.png", scene("coffee.png")]
+    rows = [
+        {"id": str(number), "output": str(path), "references": [str(tmp_path / "obama.jpg.png")]}
+        for number, path in enumerate(outputs)
+    ]
+    run = beholder.evaluate(rows, metrics="facesim_cur(model=dlib)", out=str(tmp_path / "run"), offline=True)
+    assert run.scores.column("facesim_cur_status").to_pylist() == ["ok", "ok", "no_face"]
+    same, other, nobody = run.scores.column("facesim_cur").to_pylist()
+    assert same > other + 0.1
+    assert nobody is None

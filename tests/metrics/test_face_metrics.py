@@ -329,3 +329,20 @@ def test_identities() -> None:
     # --model names an encoder of images and texts and leaves these alone.
     assert FaceSimCur(default_model="openai:ViT-B-32") == FaceSimCur()
     assert FaceScore(default_model="openai:ViT-B-32") == FaceScore()
+
+
+def test_facescore_in_its_real_format(drawn: DrawnFaces, tmp_path: Path) -> None:
+    """The reward network's own loading code, on each crop by itself."""
+    from tests.models_blip import make_tiny_reward
+
+    from beholder.backends.pool import load_model, resolve_model
+
+    folder = make_tiny_reward(tmp_path / "fs", weights="FS_model.pt")
+    box = (4, 6, 44, 40)
+    path = draw(tmp_path / "o.png", (10, 190, box))
+    (row,) = run(tmp_path, [{"output": path}], f"facescore(model=facescore:{folder}, detector=drawn)")
+    model = load_model(resolve_model(f"facescore:{folder}", capability="Matcher"), device="cpu")
+    cut = np.ascontiguousarray(np.asarray(Image.open(path))[5:41, 3:45])
+    made = model.match([model.prepare([Picture(cut, (42, 36), "RGB")])], [(0, "A face.")])
+    assert row["status"] == "ok"
+    assert row["value"] == pytest.approx(float(made.columns["logit"][0]), abs=1e-5)
