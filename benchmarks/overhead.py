@@ -13,8 +13,8 @@ import numpy as np
 
 from beholder.backends.fake import FakeEncoder
 from beholder.media.base import DecodeOptions
-from beholder.runs.item_keys import text_key
 from beholder.runs.config import make_config
+from beholder.runs.item_keys import text_key
 from beholder.runs.session import execute
 from benchmarks.sources import TinySamples
 from benchmarks.table import Row, at_most, seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -259,30 +258,3 @@ def test_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     c = made_run(tmp_path / "c", [other[at] for at in rng.permutation(60)])
     one, two = beholder.compare(a, b).row("clip_score"), beholder.compare(a, c).row("clip_score")
     assert one.difference == two.difference
-
-
-@pytest.mark.slow
-def test_eight_metrics_of_ten_thousand_samples_cost_less_than_twenty_plain_bootstraps(tmp_path: Path) -> None:
-    rng = np.random.default_rng(4)
-    metrics = [made_metric(f"m{k}") for k in range(8)]
-    runs = [
-        beholder.open_run_folder(
-            made_run(
-                tmp_path / name,
-                [
-                    {"prompt": str(p), **{f"m{k}": float(v) for k, v in enumerate(rng.normal(size=8))}}
-                    for p in range(10_000)
-                ],
-                metrics,
-            )
-        )
-        for name in ("a", "b")
-    ]
-    start = time.perf_counter()
-    beholder.compare(*runs)
-    ours = time.perf_counter() - start
-    d = rng.normal(size=10_000)
-    start = time.perf_counter()
-    np.quantile(d[rng.integers(0, 10_000, size=(2000, 10_000))].mean(axis=1), [0.025, 0.975])
-    plain = time.perf_counter() - start
-    assert ours <= 20 * plain
