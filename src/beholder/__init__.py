@@ -32,6 +32,7 @@ _TARGETS = {
     "UserError": "beholder._errors",
     "VQAScore": "beholder.scorers",
     "agree": "beholder.comparing.agree",
+    "bench": "beholder.protocol_runs",
     "compare": "beholder.comparing.compare",
     "evaluate": "beholder.api",
     "get_score_model": "beholder.scorers",
@@ -41,6 +42,7 @@ _TARGETS = {
     "list_all_vqascore_models": "beholder.scorers",
     "list_metrics": "beholder.api",
     "list_models": "beholder.api",
+    "list_protocols": "beholder.protocol_runs",
     "open_run": "beholder.api",
     "open_run_folder": "beholder.runs.results",
     "register_encoder": "beholder.backends.pool",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from beholder.comparing.agree import agree
     from beholder.comparing.compare import compare
     from beholder.metrics.base import SampleMetric
+    from beholder.protocol_runs import bench, list_protocols
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary
     from beholder.runs.results import Run, open_run_folder
     from beholder.score_table import ScoreTable
@@ -90,6 +93,7 @@ __all__ = [
     "UserError",
     "VQAScore",
     "agree",
+    "bench",
     "compare",
     "evaluate",
     "get_score_model",
@@ -99,6 +103,7 @@ __all__ = [
     "list_all_vqascore_models",
     "list_metrics",
     "list_models",
+    "list_protocols",
     "open_run",
     "open_run_folder",
     "register_encoder",

@@ -1,4 +1,4 @@
-"""`beholder info`: the whole card of a metric or model."""
+"""`beholder info`: the whole card of a metric, model or protocol."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from beholder.metrics.base import SampleMetric
+    from beholder.protocols.base import MetricUse, ProtocolInfo
     from beholder.records import ModelCard
 
 app = typer.Typer(add_completion=False)
@@ -22,21 +23,30 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def info(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A metric, also with options, or a model.", show_default=False)
+        str,
+        typer.Argument(metavar="NAME", help="A metric, also with options, a model or a protocol.", show_default=False),
     ],
     as_json: options.AsJson = False,
 ) -> None:
-    """Print the whole card of a metric or model.
+    """Print the whole card of a metric, model or protocol.
 
     Formula, range, options, degenerate input, licence, paper … Nothing is fetched or loaded.
 
     Example: beholder info clip_score
 
     Example: beholder info openai:ViT-L-14
+
+    Example: beholder info genai-bench
     """
+    from beholder.protocols.catalog import PROTOCOLS
+
     metric = find_metric(name)
     if metric is not None:
         put_json(asdict(metric.info)) if as_json else put_card(metric.identity, metric_facts(metric))
+        return
+    if name in PROTOCOLS:
+        protocol = PROTOCOLS.get(name).info
+        put_json(asdict(protocol)) if as_json else put_card(protocol.name, protocol_facts(protocol))
         return
     card = find_model(name)
     put_json(asdict(card)) if as_json else put_card(card.id, model_facts(card))
@@ -62,11 +72,12 @@ def find_model(name: str) -> ModelCard:
     from beholder.backends.base import LoadOptions
     from beholder.backends.pool import find_card, resolve_model
     from beholder.metrics.catalog import METRICS
+    from beholder.protocols.catalog import PROTOCOLS
 
     try:
         card = find_card(name)
     except UnknownNameError as error:
-        known = [*METRICS.names(), *error.known]
+        known = [*METRICS.names(), *PROTOCOLS.names(), *error.known]
         raise UnknownNameError("metric or model", name, known, fix="See: beholder list, beholder models") from None
     # A folder or a repository that no card is written for: its files tell.
     return card or resolve_model(name, options=LoadOptions(offline=True)).card
@@ -118,6 +129,23 @@ def model_facts(card: ModelCard) -> Iterator[tuple[str, str]]:
     yield "layout verified", card.layout_verified
     yield "sha256", "\n".join(f"{name} {value}" for name, value in card.sha256.items())
     yield "notes", "\n".join(card.notes)
+
+
+def protocol_facts(card: ProtocolInfo) -> Iterator[tuple[str, str]]:
+    """The card of a protocol, line by line."""
+    yield "says", card.summary
+    yield "data", "\n".join(card.data)
+    yield "metrics", "\n".join(_use(use) for use in card.metrics)
+    yield "tables", "\n".join(f"{name}: {text}" for name, text in card.tables.items())
+    yield "options", "\n".join(_option(item) for item in card.options)
+    yield "caveats", "\n".join(card.caveats)
+    yield "paper", card.paper or ""
+    yield "reference code", card.reference_code or ""
+    yield "version", card.version
+
+
+def _use(use: MetricUse) -> str:
+    return use.spec + (f" (task {', '.join(use.tasks)} only: {use.why})" if use.tasks else "")
 
 
 def _range(ends: tuple[float | None, float | None]) -> str:

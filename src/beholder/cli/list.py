@@ -1,4 +1,4 @@
-"""`beholder list`: which metrics and models there are."""
+"""`beholder list`: which metrics, models and protocols there are."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def list_command(
         str | None, typer.Option(metavar="FAMILY", help="Only this family, like clip or preference.")
     ] = None,
     models: Annotated[bool, typer.Option("--models", help="List the models that are known by name.")] = False,
+    protocols: Annotated[bool, typer.Option("--protocols", help="List the protocols of beholder bench.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the metrics, or the models.
+    """List the metrics, the models or the protocols.
 
     Of each metric: family, direction (↑ higher is better), unit, default model. Plug-ins that do not load are named
     on stderr.
@@ -38,6 +39,9 @@ def list_command(
     """
     from beholder.metrics.catalog import METRICS
 
+    if protocols:
+        _list_protocols(as_json=as_json)
+        return
     if models:
         list_known_models(family, as_json=as_json)
         return
@@ -83,6 +87,23 @@ def list_known_models(family: str | None, *, as_json: bool) -> None:
     else:
         _put_models(chosen)
         _say_broken(broken)
+
+
+def _list_protocols(*, as_json: bool) -> None:
+    from beholder.protocol_runs import list_protocols
+    from beholder.protocols.catalog import PROTOCOLS
+    from beholder.report.render import to_text
+    from beholder.report.tables import Column, Table
+
+    cards = list_protocols()
+    broken = PROTOCOLS.broken()
+    if as_json:
+        put_json({"protocols": [asdict(card) for card in cards], "broken": [asdict(item) for item in broken]})
+        return
+    rows = [(card.name, ", ".join(use.spec for use in card.metrics), card.summary) for card in cards]
+    titles = (Column("protocol"), Column("metrics"), Column("what it says"))
+    put(to_text(Table(titles, tuple(rows)), width=stdout_width()))
+    _say_broken(broken)
 
 
 def _put_metrics(infos: Sequence[MetricInfo]) -> None:

@@ -14,6 +14,7 @@ from beholder.cli.lazy import LazyCommands
 COMMANDS = {
     "run": ("Score", "beholder.cli.run"),
     "score": ("Score", "beholder.cli.score"),
+    "bench": ("Score", "beholder.cli.bench"),
     "show": ("Look", "beholder.cli.show"),
     "compare": ("Compare", "beholder.cli.compare"),
     "gate": ("Compare", "beholder.cli.gate"),

@@ -12,6 +12,7 @@ from beholder.cli import options
 from beholder.cli.output import put, put_json, say, stdout_width
 
 if TYPE_CHECKING:
+    from beholder.report.ranking import Marks
     from beholder.report.tables import RunView
     from beholder.runs.results import Run
 
@@ -29,22 +30,61 @@ def show(
         bool,
         typer.Option("--all", help="Every aggregate, not only the headline value of each metric."),
     ] = False,
+    wide: Annotated[
+        bool,
+        typer.Option(
+            "--wide",
+            help="One run too: rows are methods or categories, columns are metrics.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = False,
+    spread: Annotated[
+        str,
+        typer.Option(
+            "--ci", metavar="WHAT", help="Beside a value of a wide table: interval, pm (±) or none.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = "interval",
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Mark with * what differs from this run or method, as beholder compare tells it.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    rank: Annotated[
+        bool | None,
+        typer.Option(
+            "--rank/--no-rank",
+            help="Best value bold, second underlined (wide tables in md and latex). Default: --rank.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
 ) -> None:
     """Print the table of one or more runs.
 
     One run: a row for each metric and group, with n, interval and missing values. Several runs: a row for each run
     and group, a column for each metric; what differs in how their numbers were made is said on stderr. A run that is
-    not finished shows what was scored so far.
+    not finished shows what was scored so far. The run of a protocol (beholder bench) shows the protocol's tables; --by
+    and --all show its scores like those of any other run.
 
     Example: beholder show runs/sdxl --as md
 
     Example: beholder show runs/sdxl runs/flux --by category
+
+    Example: beholder show runs/sdxl runs/flux --as latex --ci pm --baseline sdxl
     """
+    from beholder.report.ranking import check_spread
     from beholder.report.render import check_form
     from beholder.runs.results import open_run_folder
 
     check_form(form)
+    check_spread(spread)
     opened = [open_run_folder(path) for path in runs]
+    wide = wide or len(runs) > 1 or baseline is not None
+    if not wide and not by and not show_all and _put_protocol(opened[0], form):
+        return
     views = _views(opened, runs, by or [])
     _say_what_to_know(opened, views)
     if form == "json":
@@ -57,7 +97,26 @@ def show(
             }
         )
     else:
-        put(_rendered(views, form, show_all=show_all))
+        marks = None if baseline is None else _marks(opened, views, baseline)
+        put(_rendered(views, form, show_all=show_all, wide=wide, spread=spread, rank=rank is not False, marks=marks))
+
+
+def _put_protocol(run: Run, form: str) -> bool:
+    """Prints the tables of a protocol's run; False where the run has none."""
+    from beholder.protocol_runs import ProtocolRun, read_results
+
+    results = read_results(run) if run.finished else None
+    if results is None:
+        return False
+    if form == "json":
+        from beholder.cli.bench import bench_json
+
+        put_json(bench_json(ProtocolRun(run, results)))
+    else:
+        from beholder.report.protocol import render_results
+
+        put(render_results(results, form, width=stdout_width()))
+    return True
 
 
 def _views(opened: Sequence[Run], paths: Sequence[str], by: Sequence[str]) -> list[RunView]:
@@ -87,11 +146,27 @@ def _say_what_to_know(opened: Sequence[Run], views: Sequence[RunView]) -> None:
         say(f"Warning: {text}")
 
 
-def _rendered(views: Sequence[RunView], form: str, *, show_all: bool) -> str:
+def _marks(opened: Sequence[Run], views: Sequence[RunView], baseline: str) -> Marks:
+    """What differs from a baseline; sides are called as the rows of the table are."""
+    from beholder.comparing.compare import compare
+    from beholder.comparing.marks import marks_of
+
+    found = compare(*opened, baseline=baseline)
+    for text in found.warnings:
+        say(f"Warning: {text}.")
+    return marks_of(found, opened, [view.name for view in views])
+
+
+def _rendered(
+    views: Sequence[RunView], form: str, *, show_all: bool, wide: bool, spread: str, rank: bool, marks: Marks | None
+) -> str:
     from beholder.report.render import rendered
     from beholder.report.tables import long_table, records, wide_table
 
-    table = long_table(views[0], show_all=show_all) if len(views) == 1 else wide_table(views, show_all=show_all)
+    if wide:
+        table = wide_table(views, show_all=show_all, spread=spread, rank=rank, marks=marks)
+    else:
+        table = long_table(views[0], show_all=show_all)
     return rendered(table, records(views, show_all=show_all), form, width=stdout_width())
 
 

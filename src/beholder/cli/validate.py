@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
 from beholder.cli import options
 from beholder.cli.guard import WRONG_USE
 from beholder.cli.output import put, put_json
+
+if TYPE_CHECKING:
+    from beholder.manifest.validate import ValidationReport
 
 app = typer.Typer(add_completion=False)
 
@@ -18,6 +23,10 @@ def validate(
     outputs: options.Outputs = None,
     mapping: options.Mapping = None,
     allow_extra: options.AllowExtra = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Check the data of a protocol, in its own form. See: beholder bench."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Check an input and report all its faults.
@@ -26,13 +35,28 @@ def validate(
     a row (missing
     or unreadable file, blank prompt …) cost that row its value. Exit code 2 when there is any fault.
 
+    With --protocol it also checks what the benchmark needs: questions that can be asked, references of every concept …
+
     Example: beholder validate samples.jsonl
+
+    Example: beholder validate GenAI-Image-527 --protocol genai-bench
     """
     from beholder.cli.settings import input_settings
+
+    settings = input_settings(data, prompts, outputs, mapping, allow_extra)
+    report = _protocol_report(protocol, settings) if protocol is not None else _report(settings)
+    if as_json:
+        put_json(report.to_dict())
+    else:
+        put("".join(f"{line}\n" for line in report.lines()))
+    if report.faults:
+        raise typer.Exit(WRONG_USE)
+
+
+def _report(settings: dict[str, Any]) -> ValidationReport:
     from beholder.manifest import open_source
     from beholder.manifest.validate import validate as check
 
-    settings = input_settings(data, prompts, outputs, mapping, allow_extra)
     source = open_source(
         settings["data"],
         prompts=settings["prompts"],
@@ -40,10 +64,15 @@ def validate(
         mapping=settings["mapping"],
         allow_extra=bool(settings["allow_extra"]),
     )
-    report = check(source)
-    if as_json:
-        put_json(report.to_dict())
-    else:
-        put("".join(f"{line}\n" for line in report.lines()))
-    if report.faults:
-        raise typer.Exit(WRONG_USE)
+    return check(source)
+
+
+def _protocol_report(protocol: str, settings: dict[str, Any]) -> ValidationReport:
+    from beholder._errors import OptionError
+    from beholder.protocol_runs import check_data
+
+    if settings["data"] is None:
+        raise OptionError("--protocol goes with DATA", got="--prompts and --outputs")
+    return check_data(
+        protocol, settings["data"], mapping=settings["mapping"], allow_extra=bool(settings["allow_extra"])
+    )

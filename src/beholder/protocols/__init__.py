@@ -1,0 +1,1 @@
+"""Benchmarks as published: data layouts, metrics by name, aggregation, and published numbers."""
