@@ -408,7 +408,7 @@ def test_legacy_arithmetic() -> None:
     assert printed(single) == pytest.approx(round(float(single.mean()), 10) * 1e7)
     np.testing.assert_allclose(sad_legacy(ref, gen, points=1000) / single, 10.0, rtol=0.03)
     double = pad_legacy(ref, gen)
-    assert double[0] * 1e7 / pair_kl(ref, gen, points=200) == pytest.approx(1000, rel=0.02)
+    assert double[0] * 1e7 / pair_kl(ref, gen, points=200) == pytest.approx(1000, rel=0.06)
 
 
 # maps

@@ -87,7 +87,8 @@ class MapSums:
         squares = self._high.astype(object) * (1 << 30) + self._low.astype(object)
         total = self._sum.astype(object)
         centred = self.n * squares - total * total
-        return (centred / (self.n * (self.n - 1))).astype(np.float64) * STEP**2
+        variance: np.ndarray = (centred / (self.n * (self.n - 1))).astype(np.float64) * STEP**2
+        return variance
 
 
 def r_sad(ref_mean: npt.ArrayLike, gen_mean: npt.ArrayLike) -> np.ndarray:

@@ -1,0 +1,272 @@
+"""Two sets of attribute scores: SaD, PaD and their companions with intervals, null levels and p-values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from beholder._errors import OptionError
+from beholder.functional.densities import pad_kde, sad_kde, scott, smoothing
+from beholder.functional.divergence import (
+    FLOOR,
+    Direction,
+    dependence,
+    jensen_shannon,
+    pad,
+    sad,
+    wasserstein,
+)
+from beholder.functional.legacy_density import pad_legacy, sad_legacy
+from beholder.functional.score_sums import Gaussian, fit
+from beholder.stats.resample import Judged, bootstrap_counts, deal, judge, split_marks
+
+Density = Literal["gaussian", "kde", "kde_legacy"]
+HISTOGRAM_POINTS = 256
+SIGNED = frozenset({"mean_difference", "dependence"})
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How sets of scores are compared.
+
+    Args:
+        unit: a power of two that no score exceeds (1, or 128 for 100·cosines).
+        direction: see `divergence.sad`; "kde_legacy" is always ref||gen.
+        density: "gaussian", "kde" (nats; no interval for pairs) or "kde_legacy" (no intervals at all).
+        floor: variance floor, in squared units of `unit`.
+        seed: seed of all draws.
+        resamples: bootstrap draws; 0 for no intervals.
+        permutations: reshuffles of the set labels; 0 for no nulls.
+        level: of intervals and null levels.
+    """
+
+    unit: float = 1.0
+    direction: Direction = "gen||ref"
+    density: Density = "gaussian"
+    floor: float = FLOOR
+    seed: int = 0
+    resamples: int = 1000
+    permutations: int = 1000
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.density not in get_args(Density):
+            raise OptionError(f"density must be one of: {', '.join(get_args(Density))}", got=repr(self.density))
+        if self.direction not in get_args(Direction):
+            raise OptionError(f"direction must be one of: {', '.join(get_args(Direction))}", got=repr(self.direction))
+        if min(self.resamples, self.permutations) < 0:
+            raise OptionError("resamples and permutations must be 0 or more", got="a negative number")
+
+
+def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings) -> dict[str, Judged]:
+    """Compares two sets of scores.
+
+    Args:
+        ref: (N, C) scores of the reference images, N at least 3.
+        gen: (M, C) scores of the generated images.
+        settings: how.
+
+    Returns:
+        By name: "sad", "mean_difference" (generated − reference), "w1", "jsd" (C,); "pad", "dependence" (pairs,);
+        "sad_mean", "pad_mean" (). Bootstrap: both sets are drawn by themselves. Null: labels are reshuffled over the
+        pooled images. The bootstrap of a KL lies too high, since a KL is never negative: see `corrected`.
+
+    Raises:
+        OptionError: sets of fewer than three images.
+    """
+    first, second = np.asarray(ref, dtype=np.float64), np.asarray(gen, dtype=np.float64)
+    if min(len(first), len(second)) < 3:
+        raise OptionError("a set needs at least three scored images", got=f"{len(first)} and {len(second)}")
+    rng = np.random.default_rng(settings.seed)
+    pooled = np.concatenate([first, second])
+    draws = _Draws(first, second, pooled, settings, rng)
+    values = _values(first, second, settings)
+    values |= {"jsd": draws.shapes_of_sets()["jsd"]}
+    boot, null = draws.boot(), draws.null()
+    result = {}
+    for name, value in values.items():
+        with_draws = boot.get(name), null.get(name)
+        result[name] = judge(value, boot=with_draws[0], null=with_draws[1], level=settings.level, signed=name in SIGNED)
+    return result
+
+
+def _values(ref: np.ndarray, gen: np.ndarray, settings: ScoreSettings) -> dict[str, np.ndarray]:
+    """The statistics of the whole sets, without draws."""
+    fits = fit(ref, unit=settings.unit), fit(gen, unit=settings.unit)
+    if settings.density == "gaussian":
+        single, double = _gaussian(*fits, settings)
+    elif settings.density == "kde":
+        single = sad_kde(ref, gen, direction=settings.direction)
+        double = pad_kde(ref, gen, direction=settings.direction)
+    else:
+        single, double = sad_legacy(ref, gen), pad_legacy(ref, gen)
+    values = {
+        "sad": single, "pad": double, "dependence": dependence(double, single),
+        "mean_difference": fits[1].mean - fits[0].mean, "w1": wasserstein(ref, gen),
+    }  # fmt: skip
+    return values | _means(values)
+
+
+def _gaussian(ref: Gaussian, gen: Gaussian, settings: ScoreSettings) -> tuple[np.ndarray, np.ndarray]:
+    floor, direction = settings.floor, settings.direction
+    return sad(ref, gen, direction=direction, floor=floor), pad(ref, gen, direction=direction, floor=floor)
+
+
+def _means(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Means over attributes and pairs; no pairs, no mean."""
+    found = {}
+    for name in ("sad", "pad"):
+        if name in values and values[name].shape[-1]:
+            found[f"{name}_mean"] = np.asarray(values[name].mean(axis=-1))
+    return found
+
+
+class _Sums:
+    """Sums over units of scores: moments, and shares on a grid for each attribute."""
+
+    def __init__(self, rows: np.ndarray, groups: np.ndarray, centre: np.ndarray) -> None:
+        units = len(groups)
+        self.marks = groups >= 0
+        cut = np.where(self.marks[..., None], rows[groups] - centre, 0.0)
+        products = np.matmul(np.swapaxes(cut, 1, 2), cut)
+        self.units, self.width = units, rows.shape[1]
+        self.table = np.concatenate(
+            [self.marks.sum(axis=1)[:, None], cut.sum(axis=1), products.reshape(units, -1)], axis=1
+        )
+
+    def fits(self, counts: np.ndarray) -> Gaussian:
+        """One fit a row of counts (draws, units)."""
+        return fits_of(counts @ self.table, self.width)
+
+
+def fits_of(sums: np.ndarray, width: int) -> Gaussian:
+    """Fits from rows of (number, sums, products)."""
+    n = sums[:, 0][:, None]
+    mean = sums[:, 1 : 1 + width] / n
+    products = sums[:, 1 + width :].reshape(-1, width, width)
+    outer = mean[:, :, None] * mean[:, None, :]
+    cov = (products - n[..., None] * outer) / np.maximum(n - 1.0, 1.0)[..., None]
+    return Gaussian(mean, cov)
+
+
+class _Draws:
+    """Bootstrap draws and reshuffles of two sets."""
+
+    def __init__(
+        self,
+        ref: np.ndarray,
+        gen: np.ndarray,
+        pooled: np.ndarray,
+        settings: ScoreSettings,
+        rng: np.random.Generator,
+    ) -> None:
+        self.sets, self.pooled, self.settings = (ref, gen), pooled, settings
+        groups = [deal(len(side), rng) for side in (ref, gen)]
+        together = deal(len(pooled), rng)
+        share = round(len(together) * len(ref) / len(pooled))
+        chosen = min(max(share, 1), len(together) - 1)
+        self.counts = [bootstrap_counts(rng, settings.resamples, len(side)) for side in groups]
+        marks = split_marks(rng, settings.permutations, len(together), chosen)
+        self.marks = [marks, 1.0 - marks]
+        self.groups = [*groups, together]
+        self.grids = [_grid(pooled[:, c], min(len(ref), len(gen))) for c in range(pooled.shape[1])]
+
+    def boot(self) -> dict[str, np.ndarray]:
+        if not self.settings.resamples:
+            return {}
+        centre = self.pooled.mean(axis=0)
+        fits = [
+            _Sums(rows, groups, centre).fits(counts)
+            for rows, groups, counts in zip(self.sets, self.groups, self.counts)
+        ]
+        parts = [(rows, groups, counts) for rows, groups, counts in zip(self.sets, self.groups, self.counts)]
+        return self._statistics(fits, parts)
+
+    def null(self) -> dict[str, np.ndarray]:
+        if not self.settings.permutations:
+            return {}
+        sums = _Sums(self.pooled, self.groups[2], self.pooled.mean(axis=0))
+        parts = [(self.pooled, self.groups[2], marks) for marks in self.marks]
+        return self._statistics([sums.fits(marks) for marks in self.marks], parts)
+
+    def shapes_of_sets(self) -> dict[str, np.ndarray]:
+        """JSD of the whole sets."""
+        parts = [(rows, groups, np.ones((1, len(groups)))) for rows, groups in zip(self.sets, self.groups)]
+        return {"jsd": self._shapes(parts)["jsd"][0]}
+
+    def _statistics(
+        self, fits: list[Gaussian], parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        if self.settings.density == "kde_legacy":
+            return {}
+        found = {"mean_difference": fits[1].mean - fits[0].mean}
+        shapes = self._shapes(parts)
+        if self.settings.density == "gaussian":
+            found["sad"], found["pad"] = _gaussian(fits[0], fits[1], self.settings)
+            found["dependence"] = dependence(found["pad"], found["sad"])
+        else:
+            found["sad"] = shapes["sad_kde"]
+        found |= {"w1": shapes["w1"], "jsd": shapes["jsd"]}
+        return found | _means(found)
+
+    def _shapes(self, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
+        """W1, JSD and SaD by kernels of draws, attribute by attribute, from shares on a grid."""
+        columns: dict[str, list[np.ndarray]] = {"w1": [], "jsd": [], "sad_kde": []}
+        for c, (grid, width) in enumerate(self.grids):
+            sides = []
+            for rows, groups, counts in parts:
+                shares = counts @ _unit_shares(rows[:, c], groups, grid)
+                sides.append(shares / shares.sum(axis=1, keepdims=True))
+            step = grid[1] - grid[0]
+            columns["w1"].append(np.abs(np.cumsum(sides[0] - sides[1], axis=1)).sum(axis=1) * step)
+            smooth = smoothing(grid, width)
+            smoothed = [side @ smooth for side in sides]
+            smoothed = [side / side.sum(axis=1, keepdims=True) for side in smoothed]
+            columns["jsd"].append(jensen_shannon(smoothed[0], smoothed[1]))
+            if self.settings.density == "kde":
+                columns["sad_kde"].append(self._kde(sides, c, grid))
+        return {name: np.stack(values, axis=1) for name, values in columns.items() if values}
+
+    def _kde(self, sides: list[np.ndarray], c: int, grid: np.ndarray) -> np.ndarray:
+        logs = []
+        for side, rows in zip(sides, self.sets):
+            spread = float(np.sqrt(rows[:, c].var(ddof=1) + 1e-6))
+            density = np.maximum(side @ smoothing(grid, scott(len(rows)) * spread), 1e-300)
+            logs.append(np.log(density / density.sum(axis=1, keepdims=True)))
+        first, second = (logs[1], logs[0]) if self.settings.direction == "gen||ref" else (logs[0], logs[1])
+        values: np.ndarray = np.maximum((np.exp(first) * (first - second)).sum(axis=1), 0.0)
+        return values
+
+
+def _grid(values: np.ndarray, n: int) -> tuple[np.ndarray, float]:
+    """A grid over pooled scores, and the bandwidth that both sets share for the JSD."""
+    width = scott(n) * float(np.sqrt(values.var(ddof=1) + 1e-6))
+    return np.linspace(values.min() - 3 * width, values.max() + 3 * width, HISTOGRAM_POINTS), width
+
+
+def _unit_shares(values: np.ndarray, groups: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """(units, points): each unit's scores shared between their nearest grid points."""
+    units, points = len(groups), len(grid)
+    there = groups >= 0
+    rows = np.broadcast_to(np.arange(units)[:, None], groups.shape)[there]
+    at = (values[groups[there]] - grid[0]) / (grid[1] - grid[0])
+    left = np.clip(at.astype(np.int64), 0, points - 2)
+    codes, part = rows * points + left, at - left
+    shares = np.bincount(codes, weights=1.0 - part, minlength=units * points)
+    shares += np.bincount(codes + 1, weights=part, minlength=units * points)
+    return shares.reshape(units, points)
+
+
+def as_direction(text: str) -> Direction:
+    """A direction by name.
+
+    Raises:
+        OptionError: there is no such direction.
+    """
+    if text not in get_args(Direction):
+        raise OptionError(f"direction must be one of: {', '.join(get_args(Direction))}", got=repr(text))
+    return cast("Direction", text)
