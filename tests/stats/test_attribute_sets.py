@@ -47,7 +47,8 @@ def test_injection_raises_sad_and_pad_and_leaves_controls() -> None:
         assert (one["sad"].p[1:] > 0.01).all(), "controls stay within the null"
         assert one["mean_difference"].p[1] > 0.01
     assert found[-1]["mean_difference"].value[0] > 0.3
-    assert found[-1]["w1"].p[0] < 0.01 and found[-1]["jsd"].p[0] < 0.01
+    assert found[-1]["w1"].p[0] < 0.01
+    assert found[-1]["jsd"].p[0] < 0.01
 
 
 def coupled(n: int, *, with_b: bool, seed: int) -> list[list[Thing]]:
@@ -66,8 +67,10 @@ def test_inverse_coupling_shows_in_pairs_only() -> None:
     ref, again = (coupled_scores(with_b=True, seed=s) for s in (1, 2))
     other = coupled_scores(with_b=False, seed=3)
     same, changed = judge_scores(ref, again, FAST), judge_scores(ref, other, FAST)
-    assert same["pad"].p[0] > 0.05 and same["dependence"].p[0] > 0.05
-    assert changed["pad"].p[0] < 0.01 and changed["dependence"].p[0] < 0.01
+    assert same["pad"].p[0] > 0.05
+    assert same["dependence"].p[0] > 0.05
+    assert changed["pad"].p[0] < 0.01
+    assert changed["dependence"].p[0] < 0.01
     assert changed["dependence"].value[0] > 20 * changed["sad"].value.sum()
     assert changed["sad"].value.max() < 0.05 < changed["pad"].value[0]
 
@@ -86,7 +89,8 @@ def test_prevalence_alone_leaves_the_place_at_its_null() -> None:
         sizes.append(float(found.sizes["mar"].value))
         mass.append(found.masses[1])
     assert sizes[0] < sizes[1] < sizes[2]
-    assert found.sizes["mar"].p < 0.01 and found.sizes["level"].p < 0.01
+    assert found.sizes["mar"].p < 0.01
+    assert found.sizes["level"].p < 0.01
     assert found.sizes["level"].value > 0, "more in the reference"
     assert mass == sorted(mass, reverse=True)
 
@@ -101,9 +105,11 @@ def test_a_shift_shows_in_the_place_along_its_axis() -> None:
         shift.append(float(found["shift_x"].value))
         assert found["w1_y"].value < 0.02
         assert found["shift_y"].p > 0.005
-    assert jsd == sorted(jsd) and across == sorted(across)
+    assert jsd == sorted(jsd)
+    assert across == sorted(across)
     assert shift[4] == pytest.approx(4 / 8, abs=0.12), "a little less than the true shift: background takes part"
-    assert found["jsd"].p < 0.01 and found["shift_x"].p < 0.01
+    assert found["jsd"].p < 0.01
+    assert found["shift_x"].p < 0.01
     assert found["shift_x"].low < shift[4] < found["shift_x"].high
 
 
@@ -111,7 +117,8 @@ def test_a_wider_placement() -> None:
     ref = scatter(300, shares=[0.8], seed=1, spread=0.4)
     found = compare_maps(ref, scatter(300, shares=[0.8], seed=2, spread=1.6))[0].placement
     assert found["jsd"].p < 0.01
-    assert found["spread_ratio"].value > 1.15 and found["spread_ratio"].p < 0.01
+    assert found["spread_ratio"].value > 1.15
+    assert found["spread_ratio"].p < 0.01
 
 
 def test_mirrors_and_swaps() -> None:
@@ -122,11 +129,13 @@ def test_mirrors_and_swaps() -> None:
     assert forward.placement["shift_x"].value == pytest.approx(-float(backward.placement["shift_x"].value))
     same = judge_maps(a, a, MAPS)[0]
     assert not same.difference.any()
-    assert same.sizes["mar"].value == 0.0 and same.placement["jsd"].value == 0.0
+    assert same.sizes["mar"].value == 0.0
+    assert same.placement["jsd"].value == 0.0
     picture = forward.difference.reshape(GRID)
     assert picture[4, 2] > 0.2 > -0.2 > picture[4, 6]
     significant = forward.p_cells < 0.05
-    assert significant.reshape(GRID)[4, 2] and significant.reshape(GRID)[4, 6]
+    assert significant.reshape(GRID)[4, 2]
+    assert significant.reshape(GRID)[4, 6]
     assert significant.reshape(GRID)[0, 0] == False  # noqa: E712
 
 
@@ -190,7 +199,8 @@ def test_the_bootstrap_is_the_textbooks() -> None:
     draws = [gen[rng.integers(0, 70, 70)].mean() - ref[rng.integers(0, 80, 80)].mean() for _ in range(2000)]
     assert found.low[0] == pytest.approx(np.quantile(draws, 0.025), abs=0.01)
     assert found.high[0] == pytest.approx(np.quantile(draws, 0.975), abs=0.01)
-    assert found.p is None and found.null_mean is None
+    assert found.p is None
+    assert found.null_mean is None
 
 
 def test_groups_of_images_give_the_same_interval() -> None:
@@ -211,9 +221,11 @@ def test_other_densities(density: str) -> None:
     found = judge_scores(ref, gen, settings)
     if density == "kde":
         assert (found["sad"].p < 0.02).all()
-        assert (found["sad"].low < found["sad"].value).all() and (found["sad"].value < found["sad"].high).all()
+        assert (found["sad"].low < found["sad"].value).all()
+        assert (found["sad"].value < found["sad"].high).all()
     else:
-        assert found["sad"].low is None and found["sad"].p is None
+        assert found["sad"].low is None
+        assert found["sad"].p is None
     assert found["pad"].low is None
     assert found["pad"].value.shape == (1,)
 
@@ -231,9 +243,11 @@ def test_map_units_merge_and_group() -> None:
         part.add(keys[k::2], maps[k::2])
     parts[0].merge(parts[1])
     tables = [one.table() for one in (whole, backward, parts[0])]
-    assert whole.grouped and not parts[1].grouped
+    assert whole.grouped
+    assert not parts[1].grouped
     for numbers, sums in tables[1:]:
-        assert np.array_equal(numbers, tables[0][0]) and np.array_equal(sums, tables[0][1])
+        assert np.array_equal(numbers, tables[0][0])
+        assert np.array_equal(sums, tables[0][1])
     assert tables[0][0].sum() == n
     np.testing.assert_allclose(tables[0][1].sum(axis=0) / n, maps.mean(axis=0), atol=1e-8)
     other = MapUnits((2, 9))

@@ -190,10 +190,10 @@ def _alike(
     settings: MapSettings,
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
-    """Two (draws, P) mean maps of one place: both sets drawn, apart, from the pooled images, each with its own evidence.
+    """Two (draws, P) mean maps of one place: both sets drawn, apart, from the pooled images, each with its evidence.
 
-    A set that shows the attribute more rarely than the pool knows its place less well, and the background weighs more in
-    its heat map. So with r = its mass over the pool's, images are drawn for the sets in the proportion r²·(images it
+    A set that shows the attribute more rarely than the pool knows its place less well, and the background weighs more
+    in its heat map. So with r = its mass over the pool's, images are drawn for the sets in the proportion r²·(images it
     has), together all of the pool. Sets of one frequency make this a plain reshuffle of labels.
     """
     numbers = np.concatenate([side[0] for side in sides])
@@ -261,7 +261,7 @@ def _judge_placement(
     if not bool(found.enough):
         return {}, masses
     boot, null = (
-        placement(*sides, settings.grid, background=settings.background, mass_floor=settings.mass_floor)
+        placement(sides[0], sides[1], settings.grid, background=settings.background, mass_floor=settings.mass_floor)
         for sides in (boots, alike)
     )
     signed = {"shift_x", "shift_y", "spread_ratio"}
