@@ -225,7 +225,7 @@ def test_prune_removes_the_least_recently_used_first(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         fill(store, [number])
         store.flush()
-    store._db.execute("update shards set used = id * 1000")
+    store._index.db.execute("update shards set used = id * 1000")
     size = store.info()[0]["bytes"] // 3
     assert store.prune(max_bytes=size) == (2, 2 * size)
     assert store.has(store.space(SPACE), [key(1), key(2), key(3)]) == {key(3)}

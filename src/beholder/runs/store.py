@@ -4,19 +4,16 @@ A folder with an SQLite index and safetensors shards. A *space* is one kind of f
 parameters; inside a space a feature is found by the content of its item. Nothing in the folder is a pickle, a shard is
 written whole or not at all, and its hash is checked when it is first opened: a damaged shard is forgotten, never read.
 
-    index.sqlite        spaces, shards, items, remembered file hashes
+    index.sqlite        spaces, shards, items, remembered file hashes (store_index.py)
     shards/ab/<id>.safetensors
 
 Several processes may use one store: SQLite serialises the index, shards have unique names, and the first writer of an
-item wins. SQLite's locks are not to be trusted on network file systems: give each machine its own store there.
+item wins. SQLite's locks are not to be trusted on network file systems: give each process its own store there, and say
+that it is `alone` with it.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-import os
-import sqlite3
 import threading
 import time
 import uuid
@@ -30,28 +27,19 @@ from typing import Any
 import numpy as np
 
 from beholder._errors import StoreError
-from beholder._hashing import canonical_json, hash_bytes, hash_json
+from beholder._hashing import hash_bytes, hash_json
 from beholder.backends.base import Columns
-from beholder.backends.columns import flatten, nbytes, unflatten
+from beholder.backends.columns import flatten, unflatten
+from beholder.runs.atomic import cache_root, default_store, write_atomic
+from beholder.runs.store_buffer import Pending, size_of
+from beholder.runs.store_index import STORE_VERSION, Index
 
-STORE_VERSION = 1
+__all__ = ["STORE_VERSION", "FeatureStore", "Space", "cache_root", "default_store", "write_atomic"]
+
 FLUSH_ROWS = 4096
 FLUSH_BYTES = 8 << 20
 FLUSH_SECONDS = 5.0
 _OPEN_BYTES = 8 << 20
-_QUERY_KEYS = 500
-_LOCK_SECONDS = 60.0
-
-_SCHEMA = """
-create table if not exists meta(key text primary key, value text) without rowid;
-create table if not exists spaces(id integer primary key, hash text unique not null, about text not null,
-    constants text not null, made integer not null default 0, seconds real not null default 0);
-create table if not exists shards(id integer primary key, space integer not null, name text not null,
-    sha256 text not null, rows integer not null, bytes integer not null, used real not null);
-create table if not exists items(space integer not null, key blob not null, shard integer not null,
-    row integer not null, primary key(space, key)) without rowid;
-create table if not exists files(stat text primary key, sha256 text not null, used real not null) without rowid;
-"""
 
 
 @dataclass(frozen=True)
@@ -78,14 +66,18 @@ class Space:
 class FeatureStore:
     """A store in a folder, or in memory when `folder` is None.
 
+    Args:
+        folder: the folder; made when it is missing.
+        alone: True when no other process uses this store while it is open.
+
     Raises:
         StoreError: the folder cannot be written, or holds a store of a newer version.
     """
 
-    def __init__(self, folder: str | Path | None) -> None:
+    def __init__(self, folder: str | Path | None, *, alone: bool = False) -> None:
         self.folder = None if folder is None else Path(folder)
         self._lock = threading.RLock()
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, Pending] = {}
         self._open: dict[int, Columns] = {}
         self._open_bytes = 0
         self._newest: dict[int, tuple[int, dict[bytes, int]]] = {}
@@ -94,30 +86,16 @@ class FeatureStore:
         self._new_hashes: dict[str, str] = {}
         self._used: set[int] = set()
         self.forgotten = 0
-        self._db = self._connect()
-
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            if self.folder is None:
-                where = ":memory:"
-            else:
+        if self.folder is not None:
+            try:
                 (self.folder / "shards").mkdir(parents=True, exist_ok=True)
-                where = str(self.folder / "index.sqlite")
-            db = sqlite3.connect(where, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
-            version = _set_up(db)
-        except (OSError, sqlite3.Error) as error:
-            raise StoreError(
-                f"the feature store {self.folder} must be a folder that can be written",
-                got=str(error),
-                fix="Name another with --store, or set BEHOLDER_CACHE",
-            ) from error
-        if version > STORE_VERSION:
-            raise StoreError(
-                f"the feature store {self.folder} must have version {STORE_VERSION} or older",
-                got=f"version {version}",
-                fix="Update beholder, or name another store with --store",
-            )
-        return db
+            except OSError as error:
+                raise StoreError(
+                    f"the feature store {self.folder} must be a folder that can be written",
+                    got=str(error),
+                    fix="Name another with --store, or set BEHOLDER_CACHE",
+                ) from error
+        self._index = Index(self.folder, alone=alone)
 
     # spaces
 
@@ -127,37 +105,27 @@ class FeatureStore:
         if number is not None:
             return number
         with self._lock:
-            self._db.execute(
-                "insert or ignore into spaces(hash, about, constants) values(?, ?, '{}')",
-                (space.hash, canonical_json({"feature": space.feature, **space.about})),
-            )
-            row = self._db.execute("select id from spaces where hash=?", (space.hash,)).fetchone()
-            number = self._spaces[space.hash] = int(row[0])
-            count = self._db.execute("select count(*) from items where space=?", (number,)).fetchone()
-            self._sizes[number] = int(count[0])
+            number, count = self._index.space(space.hash, {"feature": space.feature, **space.about})
+            self._spaces[space.hash], self._sizes[number] = number, count
         return number
 
     def constants(self, space: int) -> dict[str, float] | None:
         """Constants of a space's model as stored after its first load; None before that."""
-        row = self._db.execute("select constants from spaces where id=?", (space,)).fetchone()
-        stored: dict[str, Any] = json.loads(row[0])
-        return {k: float(v) for k, v in stored["constants"].items()} if stored else None
+        return self._index.constants(space)
 
     def set_constants(self, space: int, constants: Mapping[str, float]) -> None:
         """Remembers the constants of a space's model."""
-        text = canonical_json({"constants": dict(constants)})
         with self._lock:
-            self._db.execute("update spaces set constants=? where id=?", (text, space))
+            self._index.set_constants(space, constants)
 
     def add_rate(self, space: int, made: int, seconds: float) -> None:
         """Remembers how long it took to make features, for the estimates of `--dry-run`."""
         with self._lock:
-            self._db.execute("update spaces set made=made+?, seconds=seconds+? where id=?", (made, seconds, space))
+            self._index.add_rate(space, made, seconds)
 
     def rate(self, space: int) -> float | None:
         """Items a second over all that was ever made in a space on this machine; None before that."""
-        made, seconds = self._db.execute("select made, seconds from spaces where id=?", (space,)).fetchone()
-        return made / seconds if seconds else None
+        return self._index.rate(space)
 
     # features
 
@@ -189,9 +157,9 @@ class FeatureStore:
     def put(self, space: int, keys: Sequence[bytes], columns: Columns) -> None:
         """Adds features; they are on disk after the next `flush`, which happens by itself every few seconds."""
         with self._lock:
-            pending = self._pending.setdefault(space, _Pending())
+            pending = self._pending.setdefault(space, Pending())
             pending.add(keys, columns)
-            if pending.full():
+            if _full(pending):
                 self._write(space, pending)
 
     def flush(self) -> None:
@@ -207,10 +175,9 @@ class FeatureStore:
             try:
                 self.flush()
                 if self._used:
-                    now = time.time()
-                    self._db.executemany("update shards set used=? where id=?", [(now, s) for s in self._used])
+                    self._index.touch(self._used)
             finally:
-                self._db.close()
+                self._index.close()
 
     def _locate(self, space: int, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int]]:
         """Where features are, as (shard, row): what is pending, what was written last, then the index."""
@@ -223,20 +190,16 @@ class FeatureStore:
         rest = [key for key in keys if key not in found] if found else keys
         if not rest or (not self._sizes.get(space) and not self._grown(space)):
             return found
-        for start in range(0, len(rest), _QUERY_KEYS):
-            part = rest[start : start + _QUERY_KEYS]
-            marks = ",".join("?" * len(part))
-            query = f"select key, shard, row from items where space=? and key in ({marks})"
-            for key, shard, row in self._db.execute(query, (space, *part)):
-                found[key] = (shard, row)
+        for key, shard, row in self._index.locate(space, rest):
+            found[key] = (shard, row)
         return found
 
     def _grown(self, space: int) -> bool:
         """True once anybody (another process too) has put an item into a space that was empty."""
-        row = self._db.execute("select 1 from items where space=? limit 1", (space,)).fetchone()
-        if row is not None:
+        there = self._index.has_items(space)
+        if there:
             self._sizes[space] = 1
-        return row is not None
+        return there
 
     def _columns(self, space: int, shard: int) -> Columns | None:
         if shard == -1:
@@ -254,14 +217,14 @@ class FeatureStore:
     def _keep_open(self, shard: int, columns: Columns) -> None:
         """Holds a shard in memory; the ones unused for longest leave when the bound is reached."""
         self._open[shard] = columns
-        self._open_bytes += _size(columns)
+        self._open_bytes += size_of(columns)
         while self.folder is not None and self._open_bytes > _OPEN_BYTES and len(self._open) > 1:
-            self._open_bytes -= _size(self._open.pop(next(iter(self._open))))
+            self._open_bytes -= size_of(self._open.pop(next(iter(self._open))))
 
     def _read(self, shard: int) -> Columns | None:
         from safetensors.numpy import load
 
-        row = self._db.execute("select name, sha256 from shards where id=?", (shard,)).fetchone()
+        row = self._index.shard(shard)
         if row is None or self.folder is None:
             return None
         try:
@@ -277,9 +240,9 @@ class FeatureStore:
         """Drops a shard that is damaged or gone; its features will be computed anew."""
         self.forgotten += 1
         self._newest = {space: held for space, held in self._newest.items() if held[0] != shard}
-        self._drop([shard])
+        self._index.drop([shard])
 
-    def _write(self, space: int, pending: _Pending) -> None:
+    def _write(self, space: int, pending: Pending) -> None:
         if not pending.rows:
             return
         keys, columns = list(pending.rows), pending.stacked()
@@ -287,26 +250,7 @@ class FeatureStore:
             name, sha, size = f"memory-{uuid.uuid4().hex}", "", 0
         else:
             name, sha, size = self._write_shard(columns)
-        try:
-            self._db.execute("begin immediate")
-            cursor = self._db.execute(
-                "insert into shards(space, name, sha256, rows, bytes, used) values(?, ?, ?, ?, ?, ?)",
-                (space, name, sha, len(keys), size, time.time()),
-            )
-            shard = int(cursor.lastrowid or 0)
-            added = self._db.executemany(
-                "insert or ignore into items values(?, ?, ?, ?)",
-                zip(itertools.repeat(space), keys, itertools.repeat(shard), range(len(keys)), strict=False),
-            ).rowcount
-            self._db.execute("commit")
-        except sqlite3.Error as error:
-            with suppress(sqlite3.Error):
-                self._db.execute("rollback")
-            raise StoreError(
-                f"the index of the feature store {self.folder} must take new rows",
-                got=str(error),
-                fix="Free some disk space or end the process that holds it, then run the same command again",
-            ) from error
+        shard, added = self._index.add_shard(space, keys, name, sha, size)
         self._keep_open(shard, columns)
         # Where somebody else was first with a key, theirs counts: then the index alone knows.
         self._newest[space] = (shard, pending.rows if added == len(keys) else {})
@@ -337,11 +281,11 @@ class FeatureStore:
 
     def get_hash(self, stat: str) -> str | None:
         """The sha256 of a file whose path, size, times and inode are unchanged, or None."""
-        if stat in self._new_hashes:
-            return self._new_hashes[stat]
+        known = self._new_hashes.get(stat)
+        if known is not None:
+            return known
         with self._lock:
-            row = self._db.execute("select sha256 from files where stat=?", (stat,)).fetchone()
-        return None if row is None else str(row[0])
+            return self._index.file_hash(stat)
 
     def put_hash(self, stat: str, sha256: str) -> None:
         """Remembers a file's hash; written with the next flush."""
@@ -349,26 +293,15 @@ class FeatureStore:
             self._new_hashes[stat] = sha256
 
     def _write_hashes(self) -> None:
-        if not self._new_hashes:
-            return
-        now = time.time()
-        rows = [(stat, sha, now) for stat, sha in self._new_hashes.items()]
-        self._db.execute("begin immediate")
-        self._db.executemany("insert or replace into files values(?, ?, ?)", rows)
-        self._db.execute("commit")
-        self._new_hashes.clear()
+        if self._new_hashes:
+            self._index.put_file_hashes(self._new_hashes)
+            self._new_hashes.clear()
 
     # for `beholder cache`
 
     def info(self) -> list[dict[str, Any]]:
         """One row a space: what it is, its features, shards, bytes and last use."""
-        query = """select spaces.about, count(shards.id), coalesce(sum(shards.rows), 0),
-            coalesce(sum(shards.bytes), 0), max(shards.used)
-            from spaces left join shards on shards.space = spaces.id group by spaces.id order by 4 desc"""
-        return [
-            {**json.loads(about), "shards": shards, "features": rows, "bytes": size, "used": used}
-            for about, shards, rows, size, used in self._db.execute(query)
-        ]
+        return self._index.info()
 
     def prune(
         self, *, max_bytes: int | None = None, unused_for: float | None = None, dry_run: bool = False
@@ -380,7 +313,7 @@ class FeatureStore:
         """
         if self.folder is None:
             return 0, 0
-        rows = self._db.execute("select id, name, bytes, used from shards order by used").fetchall()
+        rows = self._index.shards_by_use()
         total = sum(row[2] for row in rows)
         now, freed = time.time(), 0
         leaving: list[tuple[int, str]] = []
@@ -391,25 +324,17 @@ class FeatureStore:
                 leaving.append((shard, name))
                 freed += size
         if not dry_run:
-            self._drop([shard for shard, _ in leaving])
+            self._index.drop([shard for shard, _ in leaving])
             for _, name in leaving:
                 (self.folder / "shards" / name).unlink(missing_ok=True)
             self._remove_orphans(now)
         return len(leaving), freed
 
-    def _drop(self, shards: Sequence[int]) -> None:
-        """Takes shards out of the index. This walks all items: an index by shard would double what inserts cost."""
-        numbers = ",".join(str(int(shard)) for shard in shards)
-        self._db.execute("begin immediate")
-        self._db.execute(f"delete from items where shard in ({numbers})")
-        self._db.execute(f"delete from shards where id in ({numbers})")
-        self._db.execute("commit")
-
     def _remove_orphans(self, now: float) -> None:
         """Shard files that no index row names (a process was killed between the two) and are a day old."""
         if self.folder is None:
             return
-        known = {row[0] for row in self._db.execute("select name from shards")}
+        known = {name for _, name, _, _ in self._index.shards_by_use()}
         for path in (self.folder / "shards").glob("*/*"):
             name = f"{path.parent.name}/{path.name}"
             with suppress(OSError):
@@ -425,92 +350,6 @@ def _find(found: dict[bytes, tuple[int, int]], keys: Sequence[bytes], shard: int
             found[key] = (shard, row)
 
 
-def _size(columns: Columns) -> int:
-    return sum(nbytes(array) for array in columns.values())
-
-
-class _Pending:
-    """Features of one space that are not on disk yet."""
-
-    def __init__(self) -> None:
-        self.rows: dict[bytes, int] = {}
-        self._parts: list[Columns] = []
-        self._bytes = 0
-        self._since = time.monotonic()
-
-    def add(self, keys: Sequence[bytes], columns: Columns) -> None:
-        fresh = [i for i, key in enumerate(keys) if key not in self.rows]
-        if len(fresh) != len(keys):
-            columns = {name: array[fresh] for name, array in columns.items()}
-        start = len(self.rows)
-        for offset, i in enumerate(fresh):
-            self.rows[keys[i]] = start + offset
-        if len(self.rows) - start != len(fresh):
-            raise ValueError("the keys of one put must differ")
-        if fresh:
-            self._parts.append(columns)
-            self._bytes += _size(columns)
-
-    def stacked(self) -> Columns:
-        if len(self._parts) > 1:
-            names = self._parts[0]
-            self._parts = [{name: np.concatenate([part[name] for part in self._parts]) for name in names}]
-        return self._parts[0]
-
-    def full(self) -> bool:
-        late = time.monotonic() - self._since > FLUSH_SECONDS
-        return late or len(self.rows) >= FLUSH_ROWS or self._bytes >= FLUSH_BYTES
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all: a temporary file beside it, flushed to disk, then renamed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with open(temporary, "wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-
-
-def default_store() -> Path:
-    """`features` below BEHOLDER_CACHE, or below the platform's cache folder."""
-    return cache_root() / "features"
-
-
-def cache_root() -> Path:
-    """BEHOLDER_CACHE, else the platform's cache folder for beholder."""
-    explicit = os.environ.get("BEHOLDER_CACHE")
-    if explicit:
-        return Path(explicit).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser() if base else Path.home() / ".cache") / "beholder"
-
-
-def _set_up(db: sqlite3.Connection) -> int:
-    """Makes what a new index lacks and gives its version.
-
-    Two processes that open a new index at once: SQLite refuses the change to WAL at once, without waiting for the lock
-    as it does for every other statement. So the waiting is done here.
-    """
-    give_up = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            db.execute("pragma journal_mode=wal")
-            break
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > give_up:
-                raise
-            time.sleep(0.02)
-    db.execute("pragma synchronous=normal")
-    db.execute("begin immediate")
-    for statement in _SCHEMA.split(";"):
-        db.execute(statement)
-    db.execute("insert or ignore into meta values('version', ?)", (str(STORE_VERSION),))
-    version = int(db.execute("select value from meta where key='version'").fetchone()[0])
-    db.execute("commit")
-    return version
+def _full(pending: Pending) -> bool:
+    late = time.monotonic() - pending.since > FLUSH_SECONDS
+    return late or len(pending.rows) >= FLUSH_ROWS or pending.bytes >= FLUSH_BYTES
