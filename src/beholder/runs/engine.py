@@ -9,7 +9,6 @@ together; a source that can be read only once is scored in one pass with all its
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from beholder._errors import NoValue, UserError
 from beholder.backends.base import Columns, ResolvedModel
 from beholder.backends.kinds import kind_of
 from beholder.manifest.schema import Sample, SampleSource
-from beholder.metrics.base import SampleMetric, ScoreColumns
+from beholder.metrics.base import ScoreColumns
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Failures
 from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, frame_records, leaks, read_chunk
@@ -31,9 +30,18 @@ from beholder.runs.journal import Frame, Journal
 from beholder.runs.make import default_workers
 from beholder.runs.maker import FeatureMaker, derived_items
 from beholder.runs.notices import foreign_texts
-from beholder.runs.plan import Plan, PlannedMetric, group_name, score_names
+from beholder.runs.plan import Plan, group_name, score_names
 from beholder.runs.progress import Progress
 from beholder.runs.rows import sample_columns, typed_array
+from beholder.runs.score_columns import (
+    CODES,
+    add_evidence,
+    add_sample_columns,
+    refuse_truncated,
+    remarks,
+    spread,
+    status_array,
+)
 from beholder.runs.scoring import score_batch
 from beholder.runs.store import FeatureStore
 
@@ -107,22 +115,22 @@ class Scorer:
         header: dict[str, Any] = {"chunk": chunk.key, "rows": rows, "retry": False, "truncated": {}, "remarks": {}}
         for work in chunk.work:
             scored, result = self._score_metric(work, spaces, chunk.samples)
-            values, codes, reasons, evidence = _spread(work, scored, result, rows)
+            values, codes, reasons, evidence = spread(work, scored, result, rows)
             label = work.planned.label
             names = score_names(label)
-            _add_evidence(work.planned, chunk.samples, scored, evidence)
+            add_evidence(work.planned, chunk.samples, scored, evidence)
             for row, record in frame_records(work, spaces, scored).items():
                 evidence[row] = {**(evidence[row] or {}), "frames": record}
             out[names[0]] = pa.array(values, pa.float64(), mask=codes != 0)
-            out[names[1]] = _status_array(codes)
+            out[names[1]] = status_array(codes)
             if any(reason is not None for reason in reasons):
                 out[names[2]] = pa.array(reasons, pa.string())
             if any(item is not None for item in evidence):
                 out[names[3]] = typed_array(evidence)
             header["truncated"][label] = sum(1 for item in result.evidence.values() if item.get("truncated"))
-            header["retry"] = header["retry"] or bool((codes == _CODES[Status.FAILED]).any())
-            header["remarks"][label] = _remarks(evidence)
-            _add_sample_columns(work.planned, chunk.samples, out)
+            header["retry"] = header["retry"] or bool((codes == CODES[Status.FAILED]).any())
+            header["remarks"][label] = remarks(evidence)
+            add_sample_columns(work.planned, chunk.samples, out)
         header["leaks"] = leaks(chunk)
         header["foreign"] = {
             model.id: foreign_texts(model, chunk.wanted[name].values())
@@ -137,7 +145,7 @@ class Scorer:
     ) -> tuple[list[int], ScoreColumns]:
         rows, batch = feature_batch(work, spaces, self._space_constants)
         if self.plan.truncation == "error":
-            rows, batch = _refuse_truncated(work, rows, batch, spaces, self._space_constants)
+            rows, batch = refuse_truncated(work, rows, batch, spaces, self._space_constants)
         if not rows:
             return [], ScoreColumns(np.zeros(0))
         batch = dataclasses.replace(batch, samples=[samples[row] for row in rows])
@@ -262,91 +270,6 @@ def _join(
     start = len(next(iter(columns.values())))
     joined = {name: np.concatenate([array, extra[name]]) for name, array in columns.items()}
     return {**rows, **{key: start + row for key, row in more.items()}}, joined
-
-
-_STATUSES = [status.value for status in Status]
-_CODES = {status: code for code, status in enumerate(Status)}
-
-
-def _add_evidence(
-    planned: PlannedMetric, samples: Sequence[Sample], scored: Sequence[int], evidence: list[Any]
-) -> None:
-    """What a metric says of scored samples from their columns alone."""
-    if type(planned.metric).sample_evidence is SampleMetric.sample_evidence:
-        return
-    for row in scored:
-        more = planned.metric.sample_evidence(samples[row])
-        if more:
-            evidence[row] = {**more, **(evidence[row] or {})}
-
-
-def _remarks(evidence: Sequence[Any]) -> dict[str, int]:
-    """How often each remark stands in the evidence."""
-    found: dict[str, int] = {}
-    for item in evidence:
-        if item and "remark" in item:
-            found[item["remark"]] = found.get(item["remark"], 0) + 1
-    return found
-
-
-def _add_sample_columns(planned: PlannedMetric, samples: Sequence[Sample], out: dict[str, pa.Array]) -> None:
-    """What a metric says of samples beside their scores: group keys and numbers of pairs."""
-    metric, label = planned.metric, planned.label
-    keys = [metric.group_key(sample) for sample in samples]
-    if any(key is not None for key in keys):
-        out[group_name(label)] = pa.array(keys, pa.string())
-    weights = [metric.weight(sample) for sample in samples]
-    if any(weight is not None for weight in weights):
-        out[score_names(label)[4]] = pa.array(weights, pa.int64())
-
-
-def _status_array(codes: np.ndarray) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(_STATUSES)).cast(pa.string())
-
-
-def _spread(
-    work: MetricWork, scored: Sequence[int], result: ScoreColumns, rows: int
-) -> tuple[np.ndarray, np.ndarray, list[str | None], list[Any]]:
-    """Scores of the rows that were scored and verdicts of the others, as columns over the whole chunk."""
-    values = np.zeros(rows, dtype=np.float64)
-    codes = np.zeros(rows, dtype=np.int8)
-    reasons: list[str | None] = [None] * rows
-    evidence: list[Any] = [None] * rows
-    values[scored] = result.values
-    for at, (status, reason) in result.statuses.items():
-        work.verdicts[scored[at]] = (status, reason)
-    for at, item in result.evidence.items():
-        evidence[scored[at]] = dict(item)
-    for row, (status, reason) in work.verdicts.items():
-        codes[row], reasons[row] = _CODES[Status(status)], reason
-    broken = (codes == 0) & ~np.isfinite(values)
-    for row in np.flatnonzero(broken).tolist():
-        codes[row], reasons[row] = _CODES[Status.FAILED], "the metric gave a value that is not a finite number"
-    return values, codes, reasons, evidence
-
-
-def _refuse_truncated(
-    work: MetricWork, rows: list[int], batch: Any, spaces: Mapping[str, SpaceFeatures], constants: Any
-) -> tuple[list[int], Any]:
-    """Under `truncation = error`: rows with a text that was cut get a status instead of a score."""
-    bad: set[int] = set()
-    for name, columns in batch.slots.items():
-        if not isinstance(columns, Mapping) or "truncated" not in columns:
-            continue
-        for at in np.flatnonzero(columns["truncated"]):
-            tokens = int(columns["n_tokens"][at])
-            reason = f"the text of slot {name!r} has {tokens} tokens, more than the model takes (truncation=error)"
-            work.verdicts[rows[at]] = (Status.FAILED, reason)
-            bad.add(rows[at])
-    if not bad:
-        return rows, batch
-    keep = [at for at, row in enumerate(work.rows) if row not in bad]
-    for slot in work.slots.values():
-        spans = [(slot.offsets[at], slot.offsets[at + 1]) for at in keep]
-        slot.keys = [key for start, end in spans for key in slot.keys[start:end]]
-        slot.offsets = [0, *itertools.accumulate(end - start for start, end in spans)]
-    work.rows = [work.rows[at] for at in keep]
-    return feature_batch(work, spaces, constants)
 
 
 def chunks(samples: Iterable[Sample], size: int | None = None, most_bytes: int = CHUNK_BYTES) -> Iterator[list[Sample]]:
