@@ -127,6 +127,23 @@ class LoadOptions:
     api: ApiOptions | None = None
 
 
+class ImageEncoder(Protocol):
+    """Images alone to a space: DINO and its kin. An `ImageTextEncoder` is one too, so `image_embedding` takes both.
+
+    The contract is that of `ImageTextEncoder` for pictures.
+    """
+
+    model: ResolvedModel
+    constants: Mapping[str, float]
+    image_batch: int
+
+    def prepare_image(self, picture: Picture) -> np.ndarray: ...
+
+    def encode_images(self, batch: np.ndarray) -> np.ndarray: ...
+
+    def close(self) -> None: ...
+
+
 @runtime_checkable
 class ImageTextEncoder(Protocol):
     """Images and texts to one space: CLIP and its kin.
@@ -155,12 +172,32 @@ class ImageTextEncoder(Protocol):
     def close(self) -> None: ...
 
 
+class PatchEncoder(ImageTextEncoder, Protocol):
+    """An encoder that also gives the tokens of an image's patches, in the same pass as its embedding.
+
+    `encode_patches` takes what `encode_images` takes and gives columns:
+    "embedding" (n, d) float32: what `encode_images` gives, to rounding (1e-5 of its length);
+    "embedding_bypassed" (n, d) float32: the global token with the last block's attention bypassed;
+    "patches" (n, P, d) float16: projected patch tokens with the last block's attention bypassed, of length 1 (or of
+    any length that float16 holds), row by row over the grid;
+    "attention" (n, P, P) float16: attention among patches, mean over heads and all blocks but the last, rows not
+    renormalised;
+    "grid" (n, 2) int32: rows and columns of patches.
+
+    It is no model of its own: resolved for this capability, a model is the same `ImageTextEncoder` with the same key.
+    An engine says by `patch_fault(model)` why one of its models cannot do it (None where it can).
+    """
+
+    def encode_patches(self, batch: np.ndarray) -> Columns: ...
+
+
 class VisualModel(Protocol):
     """What all models of visuals but `ImageTextEncoder` have in common.
 
     Their method (see `kinds.py`) takes prepared visuals and gives `Made`. For kinds of pairs it also takes
     `pairs`, a list of (number of the visual in `visuals`, text): a visual's own work is done once for all its texts.
-    The slot's parameters come as keywords. Numbers of a row must not depend on its neighbours.
+    The slot's parameters come as keywords (to `prepare` those that a model names in an attribute `prepare_with`, since
+    they move pixels). Numbers of a row must not depend on its neighbours.
 
     `batch` is how many visuals come at once; the engine fills a short batch up with copies where the kind is not one
     of pairs. `pair_batch` is how many pairs come at once, at most. `takes_video` is True when several pictures make
@@ -249,6 +286,23 @@ class PictureHasher(VisualModel, Protocol):
     def hash_pictures(self, visuals: Sequence[Any]) -> Made: ...
 
 
+class EmbeddingHead(Protocol):
+    """A small network on an encoder's embedding of a picture: no pixels, no encoder of its own.
+
+    `score_embeddings` takes embeddings (d,) float32 as the encoder gives them, unnormalised, and gives the column
+    "score" (n,) float64. An embedding of another width than the head was trained on is a `ModelError`; one without
+    direction is a failure. `constants` may hold "low" and "high", the least and the largest value that can come out.
+    """
+
+    model: ResolvedModel
+    constants: Mapping[str, float]
+    batch: int
+
+    def score_embeddings(self, embeddings: Sequence[np.ndarray]) -> Made: ...
+
+    def close(self) -> None: ...
+
+
 class FaceAnalyser(VisualModel, Protocol):
     """The faces of a picture. `analyse` gives object columns with one row a face, by falling score:
 
@@ -267,8 +321,12 @@ class Segmenter(VisualModel, Protocol):
     `segment` gives object columns with one row an instance, by falling score: "scores" (k,) float32, "boxes" (k, 4)
     float32 (x0 y0 x1 y1 in pixels of the decoded picture), "counts" uint32: the run lengths of all k masks one
     behind the other (column by column, background first, as in COCO), "lengths" (k,) int32: how many counts each mask
-    has; and the plain column "size" (n, 2) int32: height and width of the masks, which are those of the decoded
-    picture. No instance is k = 0: a result, not a failure.
+    has; and the plain columns "size" (n, 2) int32: height and width of the masks, which are those of the decoded
+    picture, and "phrase" (n,) int32: which phrase was used. No instance is k = 0: a result, not a failure.
+
+    The text holds one phrase a line: the first that finds an instance is used; where none does, "phrase" is that of
+    the last. `threshold` and `mask_threshold` (probabilities) are always given; a value must be larger to count.
+    A visual of joined media (`metrics.base.Joined`) is a picture and its mask, for the segmenter of given masks.
     """
 
     pair_batch: int

@@ -217,9 +217,13 @@ class HFClipEncoder:
         folder = Path(model.locations.get("processor") or model.location)
         clean = str.lower if text["lowercase"] else None
         self._tokenizer = HFTokenizer(folder, length=text["context_length"], clean=clean)
-        self._network: Any = load_transformers(model, self._family.model_class).to(self._device)
+        self._network: Any = self._load(model).to(self._device)
         self._table = to_torch(self._pixels.table()).to(self._device)
         self.constants: Mapping[str, float] = dict(model.constants)
+
+    def _load(self, model: ResolvedModel) -> Any:
+        """The network, complete, on the CPU; engines with files in other layouts have their own."""
+        return load_transformers(model, self._family.model_class)
 
     def prepare_image(self, picture: Picture) -> np.ndarray:
         """(3, h, w) uint8; thread-safe, and Pillow resizes without holding the interpreter's lock."""

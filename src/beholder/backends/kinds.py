@@ -19,17 +19,19 @@ class Kind:
 
     Args:
         name: what slots call it.
-        item: what an item of it is: a visual, a text, or a pair of both.
+        item: what an item of it is: a visual, a text, a pair of both, or another feature of a visual.
         capability: what a backend must be able to do.
         method: the backend's method that makes it (see `backends.base`).
         per_picture: True when each picture of a visual is looked at by itself.
+        takes: for kinds of features of features: the column that the method is given a row of for each picture.
     """
 
     name: str
-    item: Literal["visual", "text", "pair"]
+    item: Literal["visual", "text", "pair", "feature"]
     capability: str
     method: str
     per_picture: bool = True
+    takes: str = ""
 
     @property
     def has_visual(self) -> bool:
@@ -46,6 +48,7 @@ _KINDS = (
     Kind("reply", "pair", "Judge", "reply"),
     Kind("image_score", "visual", "ImageScorer", "score_images"),
     Kind("hashes", "visual", "PictureHasher", "hash_pictures"),
+    Kind("head_score", "feature", "EmbeddingHead", "score_embeddings", takes="embedding"),
     Kind("faces", "visual", "FaceAnalyser", "analyse"),
     Kind("segments", "pair", "Segmenter", "segment"),
     Kind("detections", "pair", "Detector", "detect"),

@@ -23,6 +23,7 @@ ENGINES: Registry[Any] = Registry("engine", group="beholder.backends")
 ENGINES.add("hf", "beholder.backends.hf_clip:HF")
 ENGINES.add("demo", "beholder.backends.hf_clip:DEMO")
 ENGINES.add("open_clip", "beholder.backends.open_clip:OPEN_CLIP")
+ENGINES.add("hps", "beholder.backends.hps:HPS")
 ENGINES.add("fake", "beholder.backends.fake:FAKE")
 
 SPECIAL: Registry[Any] = Registry("engine for a capability")
@@ -38,6 +39,8 @@ SPECIAL.add("FaceAnalyser/retinaface", "beholder.backends.faces.engines:RETINAFA
 SPECIAL.add("FaceAnalyser/curricularface", "beholder.backends.faces.engines:CURRICULARFACE_ENGINE")
 SPECIAL.add("FaceAnalyser/insightface", "beholder.backends.faces.engines:INSIGHTFACE_ENGINE")
 SPECIAL.add("FaceAnalyser/dlib", "beholder.backends.faces.engines:DLIB_ENGINE")
+SPECIAL.add("EmbeddingHead/aesthetic", "beholder.backends.aesthetic:AESTHETIC")
+SPECIAL.add("ImageScorer/artscore", "beholder.backends.artscore:ARTSCORE")
 SPECIAL.add("Matcher/hf", "beholder.backends.hf_blip:HF_BLIP")
 SPECIAL.add("Matcher/lavis", "beholder.backends.lavis:LAVIS")
 SPECIAL.add("Matcher/image_reward", "beholder.backends.reward:IMAGE_REWARD")
@@ -137,8 +140,10 @@ def register_model(name: str, model: Any) -> None:
         register_encoder(name, model)
         return
     capability = getattr(getattr(model, "model", None), "capability", None)
-    methods = sorted({kind.method for kind in KINDS.values() if kind.capability == capability})
-    wanted = ["model", "constants", "batch", "takes_video", "prepare", "close", *methods]
+    kinds = [kind for kind in KINDS.values() if kind.capability == capability]
+    methods = sorted({kind.method for kind in kinds})
+    looks = ["takes_video", "prepare"] if any(kind.item != "feature" for kind in kinds) or not kinds else []
+    wanted = ["model", "constants", "batch", *looks, "close", *methods]
     lacking = [part for part in wanted if not hasattr(model, part)]
     if not methods or lacking:
         raise OptionError(

@@ -26,8 +26,8 @@ class Preprocessing:
 
     Args:
         resize: "shortest" keeps the aspect ratio and brings the short side to `size[0]`; "squash" resizes to `size`;
-            "none" leaves the picture as it is.
-        size: (height, width) after resizing; for "shortest" both are the short side.
+            "longest" brings the long side to it (rounding the other); "none" leaves the picture as it is.
+        size: (height, width) after resizing; for "shortest" and "longest" both are that side.
         crop: (height, width) of the centre crop, or None. A smaller picture is padded with zeros.
         crop_rounding: where the crop begins when the margin is odd: "floor" (transformers) or "even" (half to even,
             torchvision and so OpenAI's own transform).
@@ -37,7 +37,7 @@ class Preprocessing:
         std: per channel, divided by after that.
     """
 
-    resize: Literal["shortest", "squash", "none"]
+    resize: Literal["shortest", "longest", "squash", "none"]
     size: tuple[int, int]
     crop: tuple[int, int] | None
     crop_rounding: Literal["floor", "even"]
@@ -87,7 +87,7 @@ class Preprocessing:
             ModelError: a picture of another size for a model that does not resize.
         """
         height, width = pixels.shape[:2]
-        target = self._resized(height, width)
+        target = self.resized(height, width)
         if target != (height, width):
             from PIL import Image
 
@@ -114,11 +114,15 @@ class Preprocessing:
         table, prepared = self.table(), self.to_uint8(pixels)
         return np.stack([table[channel][prepared[channel]] for channel in range(3)])
 
-    def _resized(self, height: int, width: int) -> tuple[int, int]:
+    def resized(self, height: int, width: int) -> tuple[int, int]:
+        """(height, width) that a picture of that size is resized to, before any crop."""
         if self.resize == "none":
             return height, width
         if self.resize == "squash":
             return self.size
+        if self.resize == "longest":
+            scale = self.size[0] / max(height, width)
+            return max(1, round(height * scale)), max(1, round(width * scale))
         short = self.size[0]
         if width <= height:
             return max(1, int(short * height / width)), short

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Union
 
@@ -48,19 +48,48 @@ class Derived:
 
 
 @dataclass(frozen=True)
+class Joined:
+    """Still media that a model takes together as one visual, in their order: a picture and its mask.
+
+    The model's `prepare` is given all their pictures at once.
+
+    Args:
+        media: the media.
+    """
+
+    media: tuple[Medium, ...]
+
+
+@dataclass(frozen=True)
+class FromFeature:
+    """A visual whose feature in another slot is looked at, not its pixels: what a small head on an embedding takes.
+
+    The engine looks up (or makes first) the feature of `source` in the slot `slot` of the same metric and hands it on,
+    so that one pass of the encoder serves every metric that needs it. A video has one row a frame, as its source has.
+
+    Args:
+        slot: name of the slot whose feature is needed.
+        source: the item of that slot.
+    """
+
+    slot: str
+    source: Medium | Derived
+
+
+@dataclass(frozen=True)
 class Pair:
     """A visual and a text that a model looks at together.
 
     Args:
-        visual: the picture or video, or pictures derived from one.
+        visual: the picture or video, media that are joined, or pictures derived from one.
         text: what is asked or matched, as it is given to the model.
     """
 
-    visual: Medium | Derived
+    visual: Medium | Derived | Joined
     text: str
 
 
-Item = Union[Medium, str, Pair, Derived]
+Item = Union[Medium, str, Pair, Derived, Joined, FromFeature]
 Selection = Mapping[str, Union[Item, Sequence[Item]]]
 
 
@@ -75,7 +104,7 @@ class Slot:
         many: True when a sample has a list of items (references), False for exactly one.
         params: parameters of the feature, part of its key; the backend's method is given them as keywords.
         frames: which frames of a video are looked at (a `FramePolicy`); None where a metric takes no videos.
-        after: slots whose features its derived items need.
+        after: slots whose features its derived items, or its items of the kind `FromFeature`, need.
     """
 
     name: str
@@ -166,6 +195,15 @@ class SampleMetric(ABC):
     """
 
     info: ClassVar[MetricInfo]
+
+    looks_ahead: ClassVar[bool] = False
+    """True for a metric that looks at the data set before it is planned (see `fitted`)."""
+
+    other_aggregates: ClassVar[tuple[str, ...]] = ()
+    """Names of further aggregates of the metric, beside macro and micro (see `other_values`)."""
+
+    other_missing: ClassVar[Status] = Status.NOT_APPLICABLE
+    """Status, in an aggregate of `other_aggregates`, of a row that is ok and has no value there."""
 
     def __init__(
         self, options: Mapping[str, OptionValue | None] | None = None, *, default_model: str | None = None
@@ -275,6 +313,19 @@ class SampleMetric(ABC):
         The weights make the aggregate `pairs`.
         """
         return None
+
+    def fitted(self, samples: Iterable[Sample]) -> SampleMetric:
+        """The same metric as it suits a data set, which may be read once from its start (or not to its end).
+
+        Called only where `looks_ahead` is True and the samples can be read twice.
+        """
+        return self
+
+    def other_values(
+        self, value: float | None, status: Status, evidence: Mapping[str, Any]
+    ) -> Mapping[str, float | None]:
+        """A row's value in each of `other_aggregates`; None, or no entry, leaves the row out of that aggregate."""
+        return {}
 
     def finish_aggregate(self, mean: float) -> float:
         """What the metric does to an aggregate (the `torchmetrics` variant clamps it); the mean itself by default."""

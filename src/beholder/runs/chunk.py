@@ -18,14 +18,15 @@ from beholder.backends.base import Columns
 from beholder.backends.columns import object_column
 from beholder.manifest.schema import Sample
 from beholder.media.base import Medium
-from beholder.metrics.base import Derived, FeatureBatch, Pair, Ragged
+from beholder.metrics.base import Derived, FeatureBatch, FromFeature, Joined, Pair, Ragged
 from beholder.records import Status
 from beholder.runs.batching import Failures
 from beholder.runs.item_keys import ItemReader, ReadItem, media_of
+from beholder.runs.looking import FRAMES
 from beholder.runs.make import ContentKey, content_keys
 from beholder.runs.plan import Plan, PlannedMetric
 from beholder.runs.scoring import select_items
-from beholder.runs.several import FRAMES, ragged_names, unit_rows
+from beholder.runs.several import ragged_names, unit_rows
 
 Verdict = tuple[Status, str]
 
@@ -116,7 +117,7 @@ def _media_keys(
                 if isinstance(items, str):
                     continue
                 for item in items if isinstance(items, (list, tuple)) else (items,):
-                    if isinstance(item, (Pair, Derived)):
+                    if isinstance(item, (Pair, Derived, Joined, FromFeature)):
                         media.update({id(medium): medium for medium in media_of(item)})
                     elif not isinstance(item, str):
                         media[id(item)] = item

@@ -28,7 +28,7 @@ from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch,
 from beholder.runs.config import RunConfig
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.make import default_workers
-from beholder.runs.maker import FeatureMaker, derived_items
+from beholder.runs.maker import FeatureMaker, needing_items
 from beholder.runs.notices import foreign_texts
 from beholder.runs.plan import Plan, group_name, score_names
 from beholder.runs.progress import Progress
@@ -172,11 +172,11 @@ class Scorer:
         self._failures[name].update(lost)
 
     def _sources(self, missing: Mapping[bytes, Any]) -> Mapping[tuple[str, bytes], Any]:
-        """The features that derived pictures need, made first where they are not there: rows or failures by key."""
+        """The features that items need of others, made first where they are not there: rows or failures by key."""
         wanted: dict[str, dict[bytes, Any]] = {}
         for item in missing.values():
-            for derived in derived_items(item):
-                key, source, space = derived.source
+            for needing in needing_items(item):
+                key, source, space = needing.source
                 wanted.setdefault(space, {})[key] = source
         found: dict[tuple[str, bytes], Any] = {}
         for space, items in wanted.items():

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Union
 from beholder._errors import NoValue
 from beholder._hashing import hash_json
 from beholder.media.base import Medium
-from beholder.metrics.base import Derived, Item, Pair
+from beholder.metrics.base import Derived, FromFeature, Item, Joined, Pair
 from beholder.records import Status
-from beholder.runs.looking import DerivedItem, VideoItem
+from beholder.runs.looking import DerivedItem, FeatureItem, VideoItem
 from beholder.runs.make import ContentKey
 from beholder.runs.plan import PlannedMetric, PlannedSlot
 from beholder.runs.several import PairItem
@@ -27,10 +27,14 @@ class ReadItem(NamedTuple):
     space: str
 
 
-def media_of(item: Union[Pair, Derived]) -> list[Medium]:
+def media_of(item: Union[Pair, Derived, Joined, FromFeature]) -> list[Medium]:
     """The media that an item is made of."""
+    if isinstance(item, FromFeature):
+        return media_of(item.source) if isinstance(item.source, Derived) else [item.source]
+    if isinstance(item, Joined):
+        return list(item.media)
     if isinstance(item, Pair):
-        return media_of(item.visual) if isinstance(item.visual, Derived) else [item.visual]
+        return media_of(item.visual) if isinstance(item.visual, (Derived, Joined)) else [item.visual]
     source = item.source
     return [item.medium, *(media_of(source) if isinstance(source, Pair) else [source])]
 
@@ -77,14 +81,18 @@ class ItemReader:
             visual = self._read_visual(slot, item.visual)
             key = hashlib.sha256(visual.key + text_key(item.text)).digest()[:KEY_BYTES]
             return ReadItem(key, PairItem(visual.key, visual.item, item.text), visual.space)
+        if isinstance(item, FromFeature):
+            return self._read_feature(slot, item)
         return self._read_visual(slot, item)
 
-    def _read_visual(self, slot: PlannedSlot, item: Union[Medium, Derived]) -> ReadItem:
+    def _read_visual(self, slot: PlannedSlot, item: Union[Medium, Derived, Joined]) -> ReadItem:
         several = slot.several
         if several is None:
             raise NoValue(Status.FAILED, f"the slot {slot.slot.name!r} takes texts; it was given a medium")
         if isinstance(item, Derived):
             return self._read_derived(item, several.hash)
+        if isinstance(item, Joined):
+            return self._read_joined(item, slot.space.hash)
         key = self._content(item)
         short = key.sha256[:KEY_BYTES]
         if not key.is_video:
@@ -97,14 +105,30 @@ class ItemReader:
     def _read_derived(self, item: Derived, space: str) -> ReadItem:
         upstream = self._slots[item.slot]
         source = self._read(upstream, item.source)
-        key = self._content(item.medium)
-        if key.is_video:
-            name = self._planned.metric.info.name
-            raise NoValue(Status.NOT_APPLICABLE, f"{item.medium.name}: is a video; {name} looks at still pictures")
+        key = self._still(item.medium)
         make = f"{item.make.__module__}:{item.make.__qualname__}"
         recipe = hash_json({"space": source.space, "make": make, "params": [list(pair) for pair in item.params]})
         digest = hashlib.sha256(key.sha256 + source.key + recipe.encode()).digest()[:KEY_BYTES]
         return ReadItem(digest, DerivedItem(item, source), space)
+
+    def _read_joined(self, item: Joined, space: str) -> ReadItem:
+        digest = hashlib.sha256(f"joined {len(item.media)}\0".encode())
+        for medium in item.media:
+            digest.update(self._still(medium).sha256)
+        return ReadItem(digest.digest()[:KEY_BYTES], item, space)
+
+    def _still(self, medium: Medium) -> ContentKey:
+        key = self._content(medium)
+        if key.is_video:
+            name = self._planned.metric.info.name
+            raise NoValue(Status.NOT_APPLICABLE, f"{medium.name}: is a video; {name} looks at still pictures")
+        return key
+
+    def _read_feature(self, slot: PlannedSlot, item: FromFeature) -> ReadItem:
+        source = self._read_visual(self._slots[item.slot], item.source)
+        found = FeatureItem(slot.kind.takes, source)
+        digest = hashlib.sha256(source.key + source.space.encode()).digest()[:KEY_BYTES]
+        return ReadItem(digest, found, slot.several.hash if found.several and slot.several else slot.space.hash)
 
     def _content(self, medium: Medium) -> ContentKey:
         key = self._media[id(medium)]

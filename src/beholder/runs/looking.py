@@ -19,8 +19,11 @@ from typing import Any, Union
 from beholder._errors import MissingExtraError, NoValue
 from beholder.media.base import DecodeOptions, Medium, Picture
 from beholder.media.visual import opened
-from beholder.metrics.base import Derived
+from beholder.metrics.base import Derived, Joined
 from beholder.records import Status
+
+FRAMES = "//frames"
+"""Column with the record of the frames used, as JSON; "" where there are none."""
 
 _WAITING = 8
 """Units of one visual that wait for the model, at most."""
@@ -52,9 +55,28 @@ class DerivedItem:
     source: tuple[bytes, Any, str]
 
 
-Several = Union[VideoItem, DerivedItem]
-Upstream = Callable[[DerivedItem], Mapping[str, Any]]
-"""Gives the feature's columns, one row, that a derived item needs, or raises the `NoValue` that there is instead."""
+Still = Union[Medium, Joined]
+Several = Union[VideoItem, DerivedItem, "FeatureItem"]
+Upstream = Callable[[Union[DerivedItem, "FeatureItem"]], Mapping[str, Any]]
+"""Gives the feature's columns, one row, that an item needs, or raises the `NoValue` that there is instead."""
+
+
+@dataclass(frozen=True)
+class FeatureItem:
+    """A feature that is looked at itself.
+
+    Args:
+        column: the column that is taken of it.
+        source: the item whose feature it is: its key, itself, and the space of its feature.
+    """
+
+    column: str
+    source: tuple[bytes, Any, str]
+
+    @property
+    def several(self) -> bool:
+        """True where the feature has a row a picture."""
+        return isinstance(self.source[1], (VideoItem, DerivedItem))
 
 
 @dataclass(frozen=True)
@@ -101,6 +123,11 @@ class Looker:
         if isinstance(item, DerivedItem):
             yield from self._derived(item)
             return
+        if isinstance(item, FeatureItem):
+            columns = self.upstream(item)
+            yield Head(str(columns.get(FRAMES, "")))
+            yield from columns[item.column]
+            return
         with opened(item.medium, self.decode) as video:
             from beholder.media.video import choose_frames
 
@@ -129,6 +156,12 @@ class Looker:
             return
         for picture in pictures:
             yield self.prepare([picture])
+
+
+def still_pictures(item: Still, decode: DecodeOptions) -> list[Picture]:
+    """The pictures of a still visual: one, or those of joined media in their order."""
+    media = item.media if isinstance(item, Joined) else (item,)
+    return [medium.decode(decode) for medium in media]
 
 
 def look_ahead(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
 from beholder._errors import NoValue
-from beholder.backends.base import ImageTextEncoder
+from beholder.backends.base import ImageEncoder
 from beholder.backends.kinds import Kind
-from beholder.media.base import DecodeOptions, Medium, Picture
+from beholder.media.base import DecodeOptions, Picture
 from beholder.runs.batching import BatchSize, Done, Failures
-from beholder.runs.looking import DerivedItem, Looker, VideoItem
+from beholder.runs.looking import DerivedItem, FeatureItem, Looker, Still, VideoItem, still_pictures
 from beholder.runs.make import default_workers, make_plain
 from beholder.runs.several import PairItem, make_pairs, make_several
 
@@ -26,10 +26,10 @@ _OPENED = 4
 Sources = Mapping[tuple[str, bytes], Any]
 
 
-def derived_items(item: Any) -> Iterator[DerivedItem]:
-    """The derived pictures that an item is, or is a pair with."""
+def needing_items(item: Any) -> Iterator[Union[DerivedItem, FeatureItem]]:
+    """What an item is, or is a pair with, that needs another feature first: derived pictures, or a feature itself."""
     visual = item.visual if isinstance(item, PairItem) else item
-    if isinstance(visual, DerivedItem):
+    if isinstance(visual, (DerivedItem, FeatureItem)):
         yield visual
 
 
@@ -55,16 +55,16 @@ class FeatureMaker:
         """The model's own batch: texts, or visuals."""
         if self.kind.item == "text":
             return int(self._backend.text_batch)
-        size = self._backend.image_batch if self.kind.name == "image_embedding" else self._backend.batch
+        size = self._backend.image_batch if self._of_encoder else self._backend.batch
         return int(size)
 
     def make(self, items: Mapping[bytes, Any], *, size: BatchSize, sources: Sources, done: Done) -> Failures:
-        """Makes the features of one space's items: all texts, all still, all of several pictures, or pairs of one sort.
+        """Makes the features of one space's items, all of one sort: texts, stills, videos and derived, pairs, features.
 
         Args:
             items: by content key.
             size: how many go into a batch.
-            sources: the features that derived pictures need.
+            sources: the features that derived pictures, and features of features, need.
             done: is handed keys and columns.
 
         Returns:
@@ -76,25 +76,46 @@ class FeatureMaker:
             return make_plain(items, None, self._backend.encode_texts, pool=self._pool, size=size, done=done)
         looker = Looker(self._prepare, self._together(), self._decode, lambda item: _source(sources, item))
         ahead = min(default_workers(), _OPENED)
+        if self.kind.item == "feature" and not next(iter(items.values())).several:
+
+            def take(item: FeatureItem) -> Any:
+                return _source(sources, item)[item.column]
+
+            return make_plain(items, take, self._encode, pool=self._pool, size=size, done=done)
         if self.kind.item == "pair":
             several = isinstance(next(iter(items.values())).visual, (VideoItem, DerivedItem))
             return make_pairs(
                 items, looker, self._call_pairs, several=several, pool=self._pool, size=size, ahead=ahead, done=done
             )
-        if isinstance(next(iter(items.values())), (VideoItem, DerivedItem)):
+        if isinstance(next(iter(items.values())), (VideoItem, DerivedItem, FeatureItem)):
             return make_several(items, looker, self._encode, pool=self._pool, size=size, ahead=ahead, done=done)
         return make_plain(items, self._prepare_still, self._encode, pool=self._pool, size=size, done=done)
+
+    @property
+    def _of_encoder(self) -> bool:
+        """True for kinds whose pictures an encoder prepares."""
+        return self.kind.name in ("image_embedding", "patches")
 
     def _together(self) -> bool:
         return not self.kind.per_picture or (self.kind.item == "pair" and self._backend.takes_video)
 
-    def _prepare_still(self, medium: Medium) -> Any:
-        return self._prepare([medium.decode(self._decode)])
+    def _prepare_still(self, visual: Still) -> Any:
+        return self._prepare(still_pictures(visual, self._decode))
 
     def _prepare(self, pictures: Sequence[Picture]) -> Any:
-        if self.kind.name == "image_embedding":
+        if self._of_encoder:
             return self._backend.prepare_image(pictures[0])
-        return self._backend.prepare(pictures)
+        return self._backend.prepare(pictures, **self._preparing)
+
+    @property
+    def _preparing(self) -> dict[str, Any]:
+        """The parameters that the model's `prepare` is given; the method is given the others."""
+        names = getattr(self._backend, "prepare_with", ())
+        return {name: value for name, value in self._params.items() if name in names}
+
+    @property
+    def _rest(self) -> dict[str, Any]:
+        return {name: value for name, value in self._params.items() if name not in self._preparing}
 
     @property
     def _method(self) -> Callable[..., Any]:
@@ -103,15 +124,17 @@ class FeatureMaker:
 
     def _encode(self, units: Sequence[Any]) -> Any:
         if self.kind.name == "image_embedding":
-            encoder: ImageTextEncoder = self._backend
+            encoder: ImageEncoder = self._backend
             return {"embedding": encoder.encode_images(np.stack(units))}
-        return self._method(list(units), **self._params)
+        if self.kind.name == "patches":
+            return self._backend.encode_patches(np.stack(units))
+        return self._method(list(units), **self._rest)
 
     def _call_pairs(self, units: Sequence[Any], pairs: Sequence[tuple[int, str]]) -> Any:
-        return self._method(list(units), list(pairs), **self._params)
+        return self._method(list(units), list(pairs), **self._rest)
 
 
-def _source(sources: Sources, item: DerivedItem) -> Mapping[str, Any]:
+def _source(sources: Sources, item: Union[DerivedItem, FeatureItem]) -> Mapping[str, Any]:
     key, _, space = item.source
     found = sources[space, key]
     if isinstance(found, NoValue):

@@ -18,14 +18,10 @@ import numpy as np
 from beholder._errors import BeholderError, NoValue
 from beholder.backends.base import Columns
 from beholder.backends.columns import object_column
-from beholder.media.base import Medium
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Done, Encode, Failures, checked, encode_batch, model_raised, out_of_memory
-from beholder.runs.looking import End, Event, Head, Looker, Several, look_ahead
+from beholder.runs.looking import FRAMES, End, Event, Head, Looker, Several, Still, look_ahead, still_pictures
 from beholder.runs.make import prepared
-
-FRAMES = "//frames"
-"""Column with the record of the frames used, as JSON; "" where there are none."""
 
 COUNTS = "#"
 
@@ -40,12 +36,12 @@ class PairItem:
 
     Args:
         key: content key of the visual.
-        visual: a still picture, or a visual of several pictures.
+        visual: a still picture, joined media, or a visual of several pictures.
         text: the text.
     """
 
     key: bytes
-    visual: Union[Medium, Several]
+    visual: Union[Still, Several]
     text: str
 
 
@@ -219,8 +215,8 @@ def make_pairs(
             _several_pairs(texts[visual], events, call, size, done, failures)
         return failures
 
-    def prepare(medium: Medium) -> Any:
-        return looker.prepare([medium.decode(looker.decode)])
+    def prepare(visual: Still) -> Any:
+        return looker.prepare(still_pictures(visual, looker.decode))
 
     batch: list[tuple[Any, list[tuple[bytes, str]]]] = []
     for visual, payload in prepared(visuals, prepare, pool, ahead=size.size):

@@ -1,4 +1,4 @@
-"""Finds the files of face models, which come from several places, and says all that is missing in one message."""
+"""Finds files of models that come from several places, and says all that is missing in one message."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ class Part:
         role: what it is for, in messages ("detector").
         name: its file name.
         folders: sub-folders of a place where it may lie, besides the place itself.
+        also: other names under which the same file is passed on.
     """
 
     role: str
     name: str
     folders: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def _look(parts: Iterable[Part], roots: Iterable[Place]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for part in parts:
         for root in roots:
-            paths = [root.path / folder / part.name for folder in ("", *part.folders)]
+            names = (part.name, *part.also)
+            paths = [root.path / folder / name for name in names for folder in ("", *part.folders)]
             hit = next((path for path in paths if path.is_file()), None)
             if hit is not None:
                 found[part.role] = hit
