@@ -41,7 +41,9 @@ def show(
     spread: Annotated[
         str,
         typer.Option(
-            "--ci", metavar="WHAT", help="Beside a value of a wide table: interval, pm (±) or none.",
+            "--ci",
+            metavar="WHAT",
+            help="Beside a value of a wide table: interval, pm (±) or none.",
             rich_help_panel=options.OUTPUT,
         ),
     ] = "interval",

@@ -11,6 +11,7 @@ from typing import Any
 
 from beholder._errors import OptionError
 from beholder.report.numbers import DASH
+from beholder.report.ranking import BEST, SECOND
 from beholder.report.tables import Table
 
 FORMATS = ("text", "md", "latex", "csv", "json")
@@ -20,7 +21,7 @@ _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "[": "{[}", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
     DASH: "---", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "·": r"$\cdot$", "±": r"$\pm$",
+    "·": r"$\cdot$", "±": r"$\pm$", "*": r"$^{*}$", "≤": r"$\le$",
 }  # fmt: skip
 _MARKDOWN = re.compile(r"[|\\*<`]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
@@ -93,7 +94,7 @@ def to_markdown(table: Table) -> str:
     lines = [
         _md_row([column.title for column in table.columns]),
         "|" + "|".join("---:" if column.numeric else "---" for column in table.columns) + "|",
-        *(_md_row(row) for row in table.rows),
+        *(_md_row(row, _styles(table, at)) for at, row in enumerate(table.rows)),
     ]
     if table.notes:
         lines += ["", *(f"- {escape_markdown(note)}" for note in table.notes)]
@@ -118,7 +119,7 @@ def to_latex(table: Table) -> str:
         "\\toprule",
         _latex_row([column.title for column in table.columns]),
         "\\midrule",
-        *(_latex_row(row) for row in table.rows),
+        *(_latex_row(row, _styles(table, at)) for at, row in enumerate(table.rows)),
         "\\bottomrule",
         "\\end{tabular}",
     ]
@@ -159,12 +160,26 @@ def _columns_of_text(table: Table) -> list[list[str]]:
     return [[column.title, *(row[index] for row in table.rows)] for index, column in enumerate(table.columns)]
 
 
-def _md_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(escape_markdown(cell) for cell in cells) + " |"
+def _styles(table: Table, row: int) -> list[str]:
+    return [table.styles.get((row, column), "") for column in range(len(table.columns))]
 
 
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(escape_latex(cell) for cell in cells) + r" \\"
+_MD_STYLES = {BEST: "**{}**", SECOND: "<u>{}</u>", "": "{}"}
+_LATEX_STYLES = {BEST: r"\textbf{{{}}}", SECOND: r"\underline{{{}}}", "": "{}"}
+
+
+def _md_row(cells: Sequence[str], styles: Sequence[str] = ()) -> str:
+    texts = [escape_markdown(cell) for cell in cells]
+    return "| " + " | ".join(_styled(texts, styles, _MD_STYLES)) + " |"
+
+
+def _latex_row(cells: Sequence[str], styles: Sequence[str] = ()) -> str:
+    texts = [escape_latex(cell) for cell in cells]
+    return " & ".join(_styled(texts, styles, _LATEX_STYLES)) + r" \\"
+
+
+def _styled(texts: Sequence[str], styles: Sequence[str], forms: Mapping[str, str]) -> list[str]:
+    return [forms[style].format(text) for text, style in zip(texts, styles or [""] * len(texts))]
 
 
 def _csv_cell(value: Any) -> Any:

@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beholder.records import Summary
-from beholder.report.numbers import DASH, format_estimate, format_interval, format_spread, format_value
+from beholder.report.numbers import DASH, format_interval, format_spread, format_value
+from beholder.report.ranking import (
+    INTERVAL,
+    Cell,
+    Marks,
+    competitors,
+    format_with_spread,
+    mark_note,
+    marked_cell,
+    spread_note,
+    styles_of,
+)
 
 OVER_SEEDS = "over_seeds"
 """The aggregate that is a mean and sd over seeds; tables by seed show it beside the headline values."""
@@ -48,11 +59,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Formatted cells, and the notes that belong below them."""
+    """Formatted cells, the notes that belong below them, and by (row, column) how a cell stands out: see `ranking`."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    styles: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
 def long_table(view: RunView, *, show_all: bool = False) -> Table:
@@ -77,12 +89,22 @@ def long_table(view: RunView, *, show_all: bool = False) -> Table:
     return Table(tuple(titles), tuple(rows), _all_notes(notes, [(view, summaries)]))
 
 
-def wide_table(views: Sequence[RunView], *, show_all: bool = False) -> Table:
+def wide_table(
+    views: Sequence[RunView],
+    *,
+    show_all: bool = False,
+    spread: str = INTERVAL,
+    rank: bool = False,
+    marks: Marks | None = None,
+) -> Table:
     """One row a run and group, one column a metric; a cell holds the value and its interval.
 
     Args:
         views: the runs, in the order of their rows.
         show_all: True gives every aggregate its own column.
+        spread: what stands beside a value: one of `ranking.SPREADS`.
+        rank: True gives the best cell of those that compete the style "best" and the next one "second".
+        marks: which cells differ from a baseline.
     """
     shown = [(view, _shown(view, show_all)) for view in views]
     groups = _group_columns(item for _, summaries in shown for item in summaries)
@@ -92,15 +114,30 @@ def wide_table(views: Sequence[RunView], *, show_all: bool = False) -> Table:
         for view, summaries in reversed(shown)
         for item in summaries
     }
-    titles = [Column("run"), *(Column(name) for name in groups), *(Column(heads[key], True) for key in keys)]
-    rows, notes = [], _Notes()
+    named = len(views) > 1 or not groups
+    first = [*(["run"] if named else []), *groups]
+    titles = [*(Column(name) for name in first), *(Column(heads[key], True) for key in keys)]
+    rows, notes, cells_of = [], _Notes(), []
     for view, summaries in shown:
         for cells in _by_group(summaries, show_all):
             group = next(iter(cells.values())).group
-            rows.append((view.name, *_group_texts(group, groups), *(_wide_cell(cells.get(key)) for key in keys)))
+            texts = [marked_cell(_wide_cell(cells.get(key), spread), cells.get(key), view.name, marks) for key in keys]
+            rows.append((*([view.name] if named else []), *_group_texts(group, groups), *texts))
+            cells_of.append((competitors(group), [_ranked(view.header, cells.get(key)) for key in keys]))
             for key in keys:
-                notes.about(cells.get(key), place=_place(key[0], group, run=view.name), count_missing=True)
-    return Table(tuple(titles), tuple(rows), _all_notes(notes, shown))
+                place = _place(key[0], group, run=view.name if named else None)
+                notes.about(cells.get(key), place=place, count_missing=True)
+    facts = (*spread_note(spread, [item for _, found in shown for item in found]), *mark_note(marks))
+    styles = styles_of(cells_of, first=len(first)) if rank else {}
+    return Table(tuple(titles), tuple(rows), (*facts, *_all_notes(notes, shown)), styles)
+
+
+def _ranked(header: Mapping[str, Any], item: Summary | None) -> Cell | None:
+    """What a cell competes with; None where it has no value or its metric no direction."""
+    if item is None or item.value is None:
+        return None
+    higher = _metric_entry(header, item).get("info", {}).get("higher_is_better")
+    return None if higher is None else Cell(item.value if higher else -item.value, _value_cells(item)[0])
 
 
 def records(views: Sequence[RunView], *, show_all: bool = False) -> list[dict[str, Any]]:
@@ -238,12 +275,12 @@ def _wide_title(header: Mapping[str, Any], item: Summary, show_all: bool) -> str
     return item.label + aggregate + _arrow(header, item)
 
 
-def _wide_cell(item: Summary | None) -> str:
+def _wide_cell(item: Summary | None, spread: str) -> str:
     if item is None:
         return DASH
     if item.aggregate == OVER_SEEDS:
         return " ".join(part for part in format_spread(item.value, item.sd) if part != DASH) or DASH
-    return format_estimate(item.value, item.low, item.high)
+    return format_with_spread(item.value, item.low, item.high, spread)
 
 
 def _value_cells(item: Summary) -> tuple[str, str]:
