@@ -49,6 +49,7 @@ _TARGETS = {
     "register_model": "beholder.backends.pool",
     "run": "beholder.api",
     "score": "beholder.api",
+    "verify": "beholder.verifying",
 }
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         list_all_models,
         list_all_vqascore_models,
     )
+    from beholder.verifying import verify
 
 __all__ = [
     "BeholderError",
@@ -110,6 +112,7 @@ __all__ = [
     "register_model",
     "run",
     "score",
+    "verify",
 ]
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "cache": ("Set up", "beholder.cli.cache"),
     "doctor": ("Set up", "beholder.cli.doctor"),
     "cite": ("Set up", "beholder.cli.cite"),
+    "verify": ("Set up", "beholder.cli.verify"),
     "demo": ("Set up", "beholder.cli.demo"),
 }
 """Command → (panel of `--help`, module with its Typer app); a module is imported when its command is used."""
