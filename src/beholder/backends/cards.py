@@ -128,10 +128,12 @@ CARD_MODULES: tuple[str, ...] = (
     "beholder.backends.cards_blip",
     "beholder.backends.cards_faces",
     "beholder.backends.cards_scores",
+    "beholder.backends.cards_opens2v",
     "beholder.backends.cards_pixels",
     "beholder.backends.cards_vlm",
     "beholder.backends.cards_video",
     "beholder.backends.cards_t5",
+    "beholder.backends.cards_segment",
 )
 """Modules with the cards of other families: each has a function `cards()` and imports nothing heavy."""
 

@@ -84,7 +84,8 @@ def parse_name(text: str, *, engines: Iterable[str] = BUILT_IN) -> ModelName:
     plain = spell_arch(name)
     known = aliases()
     if plain in known:
-        if _is_path(name):
+        # A model without files ("masks") is no rival of a folder of that name.
+        if _is_path(name) and ":" in known[plain]:
             raise _two_ways(name, f"./{name} for the folder or file here", f"{known[plain]} for the known model")
         return _of_engine(text, known[plain], engines)
     if _looks_like_path(name) or _is_path(name):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from beholder._errors import BeholderError, OptionError, UnknownNameError, UserError
+from beholder._errors import BeholderError, ModelError, OptionError, UnknownNameError, UserError
 from beholder._registry import Broken, Registry
-from beholder.backends.base import Columns, Engine, ImageTextEncoder, LoadOptions, ResolvedModel
+from beholder.backends.base import Columns, Engine, ImageTextEncoder, LoadOptions, PatchEncoder, ResolvedModel
 from beholder.backends.cards import aliases, card_of, known_ids
 from beholder.backends.devices import LARGE
 from beholder.backends.files import read_json
@@ -25,6 +25,7 @@ ENGINES.add("demo", "beholder.backends.hf_clip:DEMO")
 ENGINES.add("open_clip", "beholder.backends.open_clip:OPEN_CLIP")
 ENGINES.add("hps", "beholder.backends.hps:HPS")
 ENGINES.add("fake", "beholder.backends.fake:FAKE")
+ENGINES.add("gme", "beholder.backends.gme:GME")
 
 SPECIAL: Registry[Any] = Registry("engine for a capability")
 """Engines that serve a capability other than `ImageTextEncoder`, as "Capability/engine"."""
@@ -51,9 +52,20 @@ SPECIAL.add("VideoTextEncoder/umt", "beholder.backends.umt:ENCODER")
 SPECIAL.add("Matcher/umt", "beholder.backends.umt:MATCHER")
 SPECIAL.add("VideoTextEncoder/internvideo2", "beholder.backends.internvideo2:ENCODER")
 SPECIAL.add("Matcher/internvideo2", "beholder.backends.internvideo2:MATCHER")
+SPECIAL.add("ImageEncoder/hf", "beholder.backends.hf_dino:HF_DINO")
+for _name in ("masks", "boxes", "color", "fake"):
+    SPECIAL.add(f"Segmenter/{_name}", f"beholder.backends.segment.plain:{_name.upper()}")
+for _name in (
+    "sam3", "clipseg", "gdino+sam", "gdino+sam2", "mm-gdino+sam", "mm-gdino+sam2", "omdet+sam", "owlv2+sam",
+):  # fmt: skip
+    _attribute = _name.upper().replace("+", "_").replace("-", "_")
+    SPECIAL.add(f"Segmenter/{_name}", f"beholder.backends.segment.engines:{_attribute}")
 
 _COMPARING = {"umt": "VideoTextEncoder", "internvideo2": "VideoTextEncoder", "xclip": "Matcher", "lavis": "Matcher"}
-_COMPARING_HF = {"videoprism": "VideoTextEncoder", "xclip": "VideoTextEncoder", "blip": "Matcher", "blip-2": "Matcher"}
+_COMPARING_HF = {
+    "videoprism": "VideoTextEncoder", "xclip": "VideoTextEncoder", "blip": "Matcher", "blip-2": "Matcher",
+    "vit": "ImageEncoder", "dinov2": "ImageEncoder", "dinov3_vit": "ImageEncoder",
+}  # fmt: skip
 """Engines, and model types of transformers, that compare visuals with texts as something else than an
 `ImageTextEncoder`. (X-CLIP stands here under "hf" so that its engine can say where it is served.)"""
 
@@ -78,6 +90,8 @@ def resolve_model(
         WeightsMissingError: nowhere to be found; the message says where was looked and how to fetch them.
         WeightsMismatchError: the files do not fit together or are damaged.
     """
+    if capability == "PatchEncoder":
+        return _patch_encoder(name, dtype, options)
     if name in _REGISTERED:
         known: ResolvedModel = _REGISTERED[name].model
         if known.capability != capability and capability != "ImageTextEncoder":
@@ -87,6 +101,29 @@ def resolve_model(
     if capability == "ImageTextEncoder":
         capability = _comparing(parsed)
     return _engine(parsed.engine, capability).resolve(name, dtype=dtype, options=options or LoadOptions())
+
+
+def _patch_encoder(name: str, dtype: str, options: LoadOptions | None) -> ResolvedModel:
+    """An encoder of images and texts that also gives patch tokens: the same model, the same key.
+
+    Raises:
+        ModelError: it gives none, and why.
+    """
+    model = resolve_model(name, dtype=dtype, options=options)
+    if name in _REGISTERED:
+        able = hasattr(_REGISTERED[name], "encode_patches")
+        fault = None if able else "the registered encoder has no encode_patches"
+    else:
+        engine = _engine(parse_name_here(name).engine, model.capability)
+        tell = getattr(engine, "patch_fault", None)
+        fault = f"the engine {engine.name!r} gives no patch tokens" if tell is None else tell(model)
+    if fault is not None:
+        raise ModelError(
+            "a model with patch tokens is needed (a CLIP vision transformer with a global token)",
+            got=f"{name}: {fault}",
+            fix="For example openai:ViT-B-16",
+        )
+    return model
 
 
 def load_model(resolved: ResolvedModel, *, device: str = "auto") -> Any:
@@ -291,6 +328,9 @@ class _Kept:
 
     def encode_texts(self, texts: Sequence[str]) -> Columns:
         return self._encoder.encode_texts(texts)
+
+    def encode_patches(self, batch: np.ndarray) -> Columns:
+        return cast("PatchEncoder", self._encoder).encode_patches(batch)
 
     def close(self) -> None:
         """The encoder belongs to the user."""

@@ -162,8 +162,20 @@ def _shape_text(entry: Any) -> str:
     return str(entry)
 
 
-def load_transformers(model: ResolvedModel, class_name: str) -> Any:
+def load_transformers(
+    model: ResolvedModel,
+    class_name: str,
+    *,
+    build: Mapping[str, Any] | None = None,
+    may_be_extra: Iterable[str] = (),
+) -> Any:
     """A network of transformers, loaded completely, in eval mode, on the CPU.
+
+    Args:
+        model: the resolved model; `details["weights"]` names its files.
+        class_name: transformers' class.
+        build: what the class is built with beside its configuration.
+        may_be_extra: names that the files may hold beside the network's.
 
     Raises:
         WeightsMismatchError: a key or a shape that does not match.
@@ -174,10 +186,19 @@ def load_transformers(model: ResolvedModel, class_name: str) -> Any:
     network_class = getattr(transformers, class_name)
     config = network_class.config_class.from_pretrained(str(folder), local_files_only=True)
     state = read_states(folder / str(name) for name in model.details["weights"])
-    return fill_network(network_class, config, state, name=model.asked, dtype=model.dtype)
+    state = {key: value for key, value in state.items() if key not in set(may_be_extra)}
+    return fill_network(network_class, config, state, name=model.asked, dtype=model.dtype, build=build)
 
 
-def fill_network(network_class: Any, config: Any, state: Mapping[str, Any], *, name: str, dtype: str) -> Any:
+def fill_network(
+    network_class: Any,
+    config: Any,
+    state: Mapping[str, Any],
+    *,
+    name: str,
+    dtype: str,
+    build: Mapping[str, Any] | None = None,
+) -> Any:
     """A network of transformers with the tensors of `state`, all of them and no others; in eval mode, on the CPU.
 
     Raises:
@@ -194,6 +215,7 @@ def fill_network(network_class: Any, config: Any, state: Mapping[str, Any], *, n
             attn_implementation="sdpa" if network_class._supports_sdpa else "eager",
             output_loading_info=True,
             ignore_mismatched_sizes=True,
+            **(build or {}),
         )
     check_keys(
         name,

@@ -24,7 +24,7 @@ from beholder.manifest.cells import (
 from beholder.manifest.columns import EXTRAS, Resolution, resolve
 from beholder.manifest.ids import id_from_columns, id_from_content, id_from_path
 from beholder.manifest.locations import Located, is_remote, join
-from beholder.manifest.schema import Sample
+from beholder.manifest.schema import Sample, is_written_mask
 from beholder.media.base import Medium
 
 AsMedium = Callable[..., Medium]
@@ -185,8 +185,8 @@ class RowAdapter:
 
     def _mask(self, cell: Any) -> Any:
         cell = plain(cell)
-        if isinstance(cell, Mapping) and {"size", "counts"} <= set(cell):
-            return _rle(cell)
+        if is_written_mask(cell):
+            return _written_mask(cell)
         return self._medium(cell)
 
     def _masks(self, cell: Any) -> Any:
@@ -197,7 +197,7 @@ class RowAdapter:
                 raise CellError(f"must be a path or a JSON object; {error}") from error
         if isinstance(cell, list) and cell and all(isinstance(pair, tuple) and len(pair) == 2 for pair in cell):
             cell = dict(cell)  # Arrow's map type
-        if not isinstance(cell, Mapping) or {"size", "counts"} <= set(cell) or set(cell) <= {"bytes", "path"}:
+        if not isinstance(cell, Mapping) or is_written_mask(cell) or set(cell) <= {"bytes", "path"}:
             return self._mask(cell)
         masks = {str(concept): self._mask(item) for concept, item in cell.items()}
         return {concept: mask for concept, mask in masks.items() if mask is not None} or None
@@ -232,7 +232,7 @@ def _extras(plan: Resolution, cells: Mapping[str, Any]) -> dict[str, Any]:
     return extras
 
 
-def _rle(cell: Mapping[str, Any]) -> dict[str, Any]:
+def _written_mask(cell: Mapping[str, Any]) -> dict[str, Any]:
     size = cell["size"]
     if not (isinstance(size, list | tuple) and len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
         raise CellError(f"a mask's size must be [height, width] in pixels; got {describe(size)}")

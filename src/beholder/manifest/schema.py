@@ -42,7 +42,7 @@ class Sample:
         row: 1-based row of the input, for messages.
         prompt: the prompt, or None.
         references: real media of the same subject.
-        masks: mask medium, RLE, or map concept → either; None when there are none.
+        masks: mask medium, written mask (see `is_written_mask`), or map concept → either; None when there are none.
         reference_masks: one mask a reference, or ().
         extras: every other column, by name.
     """
@@ -69,6 +69,15 @@ class Sample:
     def column(self, name: str) -> Any:
         """The value of a canonical or extra column; None when the row has none."""
         return getattr(self, name) if name in COLUMNS else self.extras.get(name)
+
+
+def is_written_mask(value: object) -> bool:
+    """True for a mask that is written out: {"size": [h, w]} with "counts", "polygons" or "segmentation"."""
+    return (
+        isinstance(value, Mapping)
+        and "size" in value
+        and any(name in value for name in ("counts", "polygons", "segmentation"))
+    )
 
 
 class SampleSource(Protocol):

@@ -11,7 +11,7 @@ from typing import Any
 
 from beholder._errors import Fault, InputError, MediaError
 from beholder.manifest._media import is_media
-from beholder.manifest.schema import Sample, SampleSource
+from beholder.manifest.schema import Sample, SampleSource, is_written_mask
 from beholder.manifest.source import RowSource
 from beholder.manifest.tally import FileTally, PromptTally
 from beholder.manifest.writer import location_of
@@ -261,7 +261,7 @@ def _size_fault(row: int, column: str, mask: tuple[int, int], picture: tuple[int
 
 
 def _is_map(masks: Any) -> bool:
-    return isinstance(masks, Mapping) and not {"size", "counts"} <= set(masks)
+    return isinstance(masks, Mapping) and not is_written_mask(masks)
 
 
 _COUNTED = ("rows", "prompts", "methods", "concepts")

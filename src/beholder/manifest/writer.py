@@ -13,7 +13,7 @@ from typing import Any
 
 from beholder._errors import Fault, InputError, UserError
 from beholder.manifest.columns import EXTRAS, canonical_name
-from beholder.manifest.schema import COLUMNS, Sample, SampleSource
+from beholder.manifest.schema import COLUMNS, Sample, SampleSource, is_written_mask
 from beholder.media.base import Medium
 
 
@@ -81,7 +81,7 @@ def _row(sample: Sample, folder: str) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name in COLUMNS:
         value = getattr(sample, name)
-        if name == "masks" and isinstance(value, Mapping) and not {"size", "counts"} <= set(value):
+        if name == "masks" and isinstance(value, Mapping) and not is_written_mask(value):
             value = {concept: _written(mask, folder, name) for concept, mask in value.items()}
         elif isinstance(value, tuple):
             value = [_written(item, folder, name) for item in value]

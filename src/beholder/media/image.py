@@ -83,6 +83,16 @@ def decode_image(
     return _finish(image, orientation, notes, raw_mode, options, name, value_range)
 
 
+def raw_image(data: bytes, options: DecodeOptions, *, name: str = "image") -> Image.Image:
+    """A file's picture in the mode that it is stored in (palette numbers, gray, alpha …), completely loaded, upright.
+
+    Raises:
+        MediaError: as `decode_image`.
+    """
+    image, _, notes = _load(data, options, name)
+    return turn(image, 1 if image.format == "TIFF" else _orientation(image, notes))
+
+
 def _finish(
     image: Image.Image,
     orientation: int,

@@ -9,6 +9,7 @@ import numpy as np
 from beholder._errors import NoValue
 from beholder.functional.similarity import Reduce, cosine_ragged, normalise, reduce_ragged
 from beholder.manifest.schema import Sample
+from beholder.media.base import Medium
 from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, ScoreColumns, Selection, Slot
 from beholder.metrics.frames import FRAME_OPTIONS, any_of, reduce_frames
 from beholder.metrics.outcome import make_scores
@@ -16,6 +17,25 @@ from beholder.metrics.text_image import output_of
 from beholder.records import MetricInfo, OptionInfo, Status
 
 DEFAULT_MODEL = "openai:ViT-L-14"
+
+
+def references_of(sample: Sample, *, pairing: str, reduce: str) -> list[Medium]:
+    """The references that an output is compared with.
+
+    Raises:
+        NoValue: there are none, or with `pairing=zip` not exactly one.
+    """
+    references = list(sample.references)
+    if not references:
+        owner = f"concept {sample.concept!r}" if sample.concept else "the row"
+        raise NoValue(Status.NO_REFERENCE, f"{owner} has no references")
+    if pairing == "zip" and len(references) != 1:
+        raise NoValue(
+            Status.FAILED,
+            f"pairing=zip needs one reference for each output, got 1 vs {len(references)}; use pairing=all",
+        )
+    # The other references of `first` would only be encoded to be thrown away.
+    return references[:1] if reduce == "first" else references
 
 
 class ClipI(SampleMetric):
@@ -77,17 +97,7 @@ class ClipI(SampleMetric):
         )
 
     def select(self, sample: Sample) -> Selection:
-        references = list(sample.references)
-        if not references:
-            owner = f"concept {sample.concept!r}" if sample.concept else "the row"
-            raise NoValue(Status.NO_REFERENCE, f"{owner} has no references")
-        if self.options["pairing"] == "zip" and len(references) != 1:
-            raise NoValue(
-                Status.FAILED,
-                f"pairing=zip needs one reference for each output, got 1 vs {len(references)}; use pairing=all",
-            )
-        # The other references of `first` would only be encoded to be thrown away.
-        kept = references[:1] if self.options["reduce"] == "first" else references
+        kept = references_of(sample, pairing=str(self.options["pairing"]), reduce=str(self.options["reduce"]))
         return {"image": output_of(sample), "references": kept}
 
     def score(self, batch: FeatureBatch) -> ScoreColumns:

@@ -84,6 +84,7 @@ def _metric_record(planned: PlannedMetric) -> dict[str, Any]:
         "label": planned.label,
         "options": dict(metric.options),
         "plain_mean": type(metric).finish_aggregate is SampleMetric.finish_aggregate,
+        "other_aggregates": list(metric.other_aggregates),
         "settings": metric.describe(),
         "info": {**asdict(metric.info), "unit": metric.unit},
         "slots": {

@@ -13,6 +13,7 @@ from beholder._identity import MetricSpec, format_value, parse_spec
 from beholder.backends.base import LoadOptions, ResolvedModel
 from beholder.backends.kinds import Kind, kind_of
 from beholder.manifest.columns import canonical_name
+from beholder.manifest.schema import SampleSource
 from beholder.media.sampling import FramePolicy
 from beholder.metrics.base import SampleMetric, Slot, make_metric
 from beholder.runs.config import RunConfig
@@ -132,6 +133,12 @@ def _check_distinct(made: Iterable[tuple[SampleMetric, str | None]]) -> None:
         seen.add(metric.identity)
 
 
+def look_ahead(config: RunConfig, metrics: Sequence[AskedMetric] | None) -> bool:
+    """True when a metric wants to look at the data set before the plan is made."""
+    made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
+    return any(metric.looks_ahead for metric, _ in made)
+
+
 def is_registered(metric: SampleMetric) -> bool:
     """True when the metric's printed name makes the same metric again, in any process."""
     from beholder.metrics.catalog import METRICS
@@ -206,7 +213,11 @@ def _short_label(metric: SampleMetric, all_metrics: Sequence[SampleMetric]) -> s
 
 
 def make_plan(
-    config: RunConfig, *, metrics: Sequence[AskedMetric] | None = None, resolve: Resolver | None = None
+    config: RunConfig,
+    *,
+    metrics: Sequence[AskedMetric] | None = None,
+    resolve: Resolver | None = None,
+    source: SampleSource | None = None,
 ) -> Plan:
     """Resolves every model that the metrics need and lays out the feature spaces.
 
@@ -214,9 +225,12 @@ def make_plan(
         config: the run's settings.
         metrics: metrics to use instead of `config.metrics` (may be objects).
         resolve: finds a model by name; the backends' pool by default.
+        source: the data set, for metrics that look ahead; None leaves them as they were asked for.
     """
     resolve = resolve or _pool_resolver(config)
     made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
+    if source is not None and source.replayable:
+        made = [(metric.fitted(source) if metric.looks_ahead else metric, label) for metric, label in made]
     labels = make_labels(made)
     resolved: dict[tuple[str, str], ResolvedModel] = {}
 
@@ -242,6 +256,10 @@ def _plan_metric(
     for slot, model in zip(metric.slots, models, strict=True):
         if slot.frames is not None:
             FramePolicy.parse(slot.frames)
+        if slot.feature == "text_embedding" and model.capability == "ImageEncoder":
+            raise OptionError(
+                f"{metric.info.name} needs a model that embeds texts", got=f"{slot.model}, which embeds pictures only"
+            )
         if slot.feature == "image_embedding" and model.capability == "VideoTextEncoder":
             slot = dataclasses.replace(slot, feature="video_embedding")
         slot = _with_own_frames(metric, slot, model)

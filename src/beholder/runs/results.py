@@ -19,6 +19,7 @@ from beholder._errors import UnknownNameError, UserError
 from beholder.metrics.base import SampleMetric
 from beholder.records import Status, Summary
 from beholder.runs.journal import Journal
+from beholder.runs.other_means import other_columns, other_summaries
 from beholder.runs.rows import conform, unify
 
 _HEADER = {"asked", "metrics", "notices", "schema", "status"}
@@ -129,12 +130,21 @@ class Run:
                 raise UnknownNameError("column", column, names, fix="Columns: " + ", ".join(names))
         wanted = ["prompt", "prompt_id", "concept", "method", *by]
         wanted += [name for label in self.labels for name in (label, f"{label}_status", f"{label}_pairs")]
+        others = {item["label"]: self._metric(item) for item in self.header["metrics"] if item.get("other_aggregates")}
+        wanted += [f"{label}_evidence" for label in others]
         table = self._columns([name for name in dict.fromkeys(wanted) if name in names])
         asked = self.header["asked"]
         settings = {key: asked[key] for key in ("seed", "resamples", "level")}
         metrics = [(item["identity"], item["label"]) for item in self.header["metrics"]]
         finish = {item["label"]: self._finisher(item) for item in self.header["metrics"]}
-        return summarise_table(table, metrics, finish, by=by, **settings)
+        rows = summarise_table(table, metrics, finish, by=by, **settings)
+        for label, metric in others.items():
+            for aggregate, part in other_columns(table, label, metric).items():
+                named = [(identity, own) for identity, own in metrics if own == label]
+                found = other_summaries(summarise_table(part, named, finish, by=by, **settings), aggregate)
+                at = max(place for place, row in enumerate(rows) if row.label == label) + 1
+                rows[at:at] = found
+        return rows
 
     def _finisher(self, item: Mapping[str, Any]) -> Callable[[float], float]:
         """What a metric does to an aggregate. Most take the mean as it is, so the metric itself need not be here."""

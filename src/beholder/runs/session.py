@@ -27,7 +27,7 @@ from beholder.runs.inputs import (
 )
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.notices import notice_lines
-from beholder.runs.plan import AskedMetric, Plan, is_registered, make_plan
+from beholder.runs.plan import AskedMetric, Plan, is_registered, look_ahead, make_plan
 from beholder.runs.progress import NoProgress, Progress
 from beholder.runs.results import Run
 from beholder.runs.store import FeatureStore, default_store
@@ -121,9 +121,12 @@ def execute(
     Raises:
         UserError: wrong settings, faults of the input's form, weights that are missing …: nothing was computed yet.
     """
-    plan = make_plan(config, metrics=metrics)
+    ahead = look_ahead(config, metrics)
+    plan = None if ahead else make_plan(config, metrics=metrics)
     source = source if source is not None else config_source(config)
     source.check()
+    if plan is None:
+        plan = make_plan(config, metrics=metrics, source=source)
     config = config.model_copy(update={"by": group_columns(config.by)})
     check_not_scores(config.by, [planned.label for planned in plan.metrics])
     check_columns(config.by, source)

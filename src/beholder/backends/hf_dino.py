@@ -1,0 +1,174 @@
+"""Engine "hf" for `ImageEncoder`: DINO, DINOv2 and DINOv3 through transformers' stock classes.
+
+The embedding is the class token of the last layer, after the last norm, as it is.
+
+vit         DINO. Short side to 8/7 of the input (256 for 224), bicubic; centre crop; ImageNet's mean and deviation:
+            the published evaluation. The files' own preprocessing squashes and does not give the published numbers.
+dinov2      as its files say: short side to 256, bicubic, centre crop of 224.
+dinov3_vit  as its files say: squashed to 224.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beholder._errors import ModelError, WeightsMissingError
+from beholder.backends import hub
+from beholder.backends.base import ImageEncoder, LoadOptions, ResolvedModel
+from beholder.backends.cards import all_cards, card_of
+from beholder.backends.devices import choose_device, choose_dtype
+from beholder.backends.files import Choice, choose_weights, find_fault, list_files, read_json
+from beholder.backends.hashes import combined_sha256
+from beholder.backends.hf_config import image_config
+from beholder.backends.names import ModelName, parse_name
+from beholder.backends.preprocess import Preprocessing, read_preprocessor
+from beholder.backends.tensors import normalise, to_numpy, to_torch
+from beholder.backends.torch_io import load_transformers
+from beholder.media.base import Picture
+from beholder.records import ModelCard
+
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class Family(NamedTuple):
+    """A model type: its class, what it is built with, and names that its files may hold beside the network's."""
+
+    class_name: str
+    build: Mapping[str, Any]
+    may_be_extra: tuple[str, ...] = ()
+
+
+FAMILIES = {
+    "vit": Family("ViTModel", {"add_pooling_layer": False}, ("pooler.dense.weight", "pooler.dense.bias")),
+    "dinov2": Family("Dinov2Model", {}),
+    "dinov3_vit": Family("DINOv3ViTModel", {}),
+}
+"""Model types that are served. A stored pooler of `vit` was never trained and is not used."""
+
+
+class DinoEngine:
+    """Self-supervised vision transformers in transformers' layout: from the hub or from a folder."""
+
+    name = "hf"
+
+    def cards(self) -> Sequence[ModelCard]:
+        return [card for card in all_cards() if card.engine == self.name and "ImageEncoder" in card.capabilities]
+
+    def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
+        parsed = parse_name(name)
+        if parsed.engine != "hf":
+            raise ModelError("an encoder of pictures must be one of transformers", got=repr(name))
+        found = self.local(parsed) if parsed.path is not None else hub.find(self.wanted(parsed)[0], options)
+        return _describe(parsed, found, dtype)
+
+    def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
+        """The hub files that a model needs; none for a local one."""
+        if parsed.path is not None:
+            return []
+        return [hub.Wanted(parsed.asked, parsed.weights, parsed.revision, _choose, card_of(parsed.id))]
+
+    def local(self, parsed: ModelName) -> hub.Found:
+        """The files of a local model."""
+        path = parsed.path or Path()
+        folder = path if path.is_dir() else path.parent
+        choice = _choose(list_files(folder))
+        reason = find_fault(folder, choice)
+        if reason is not None:
+            raise WeightsMissingError(f"{parsed.asked} must be a whole model in transformers' layout", got=reason)
+        return hub.Found(folder, choice)
+
+    def load(self, model: ResolvedModel, *, device: str) -> ImageEncoder:
+        return DinoEncoder(model, device=device)
+
+
+HF_DINO = DinoEngine()
+
+
+def _choose(names: Any) -> Choice:
+    have = set(names)
+    weights = choose_weights(have)
+    needed = ("config.json", "preprocessor_config.json")
+    missing = [] if weights else ["model.safetensors or pytorch_model.bin"]
+    missing += [name for name in needed if name not in have]
+    return Choice(weights, tuple(name for name in needed if name in have), tuple(missing))
+
+
+def _describe(parsed: ModelName, found: hub.Found, dtype: str) -> ResolvedModel:
+    config = read_json(found.folder / "config.json")
+    kind = str(config.get("model_type"))
+    if kind not in FAMILIES:
+        raise ModelError(
+            f"an encoder of pictures must be of one of the types {', '.join(FAMILIES)}",
+            got=f"model_type {kind!r} in {parsed.asked}",
+        )
+    pixels = _pixels(kind, int(config.get("image_size", 224)), image_config(found.folder))
+    size = sum((found.folder / name).stat().st_size for name in found.files.weights)
+    plain = ModelCard(
+        id=parsed.id, engine="hf", family=kind, arch=kind, weights=parsed.id.partition(":")[2].partition("@")[0],
+        source=None if parsed.path is not None else parsed.weights, capabilities=("ImageEncoder",),
+    )  # fmt: skip
+    preprocessing = {**pixels.as_json(), "pooling": "class token after the last norm"}
+    card = dataclasses.replace(
+        card_of(parsed.id) or plain, revision=found.revision, files=found.files.all, size_bytes=size,
+        input_size=pixels.input_size, preprocessing=preprocessing, embed_dim=int(config.get("hidden_size", 0)) or None,
+    )  # fmt: skip
+    return ResolvedModel(
+        asked=parsed.asked,
+        id=parsed.id,
+        card=card,
+        location=str(found.folder),
+        weights_sha256=combined_sha256({name: found.folder / name for name in found.files.all}),
+        preprocessing=preprocessing,
+        dtype=choose_dtype(dtype, size_bytes=size),
+        details={"model_type": kind, "weights": list(found.files.weights)},
+        capability="ImageEncoder",
+    )
+
+
+def _pixels(kind: str, side: int, config: Mapping[str, Any]) -> Preprocessing:
+    if kind == "vit":
+        short = round(side * 8 / 7)
+        return Preprocessing("shortest", (short, short), (side, side), "even", "bicubic", 1 / 255, _MEAN, _STD)
+    crops = {"do_center_crop": kind == "dinov2", "image_mean": _MEAN, "image_std": _STD}
+    return read_preprocessor({**crops, **config}, model_type=kind, image_size=side)
+
+
+class DinoEncoder:
+    """A loaded model; an `ImageEncoder`."""
+
+    def __init__(self, model: ResolvedModel, *, device: str) -> None:
+        self.model = model
+        self.constants: Mapping[str, float] = {}
+        self._device = choose_device(device, dtype=model.dtype)
+        self.device = str(self._device)
+        self.image_batch = 32 if self._device.type == "cpu" else 128
+        self._pixels = Preprocessing.from_json(model.preprocessing)
+        family = FAMILIES[str(model.details["model_type"])]
+        network = load_transformers(model, family.class_name, build=family.build, may_be_extra=family.may_be_extra)
+        self._network: Any = network.to(self._device)
+        self._table = to_torch(self._pixels.table()).to(self._device)
+
+    def prepare_image(self, picture: Picture) -> np.ndarray:
+        """(3, h, w) uint8; thread-safe."""
+        return self._pixels.to_uint8(picture.pixels)
+
+    def encode_images(self, batch: np.ndarray) -> np.ndarray:
+        """(n, 3, h, w) uint8 from `prepare_image` to (n, d) float32, unnormalised."""
+        import torch
+
+        with torch.inference_mode():
+            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._network.dtype)
+            return to_numpy(self._network(pixel_values=pixels).last_hidden_state[:, 0])
+
+    def close(self) -> None:
+        """Releases the network and, on a GPU, its memory."""
+        self._network = None
+        if self._device.type == "cuda":
+            import torch
+
+            torch.cuda.empty_cache()
