@@ -114,6 +114,19 @@ class FakeEncoder:
                     embeddings[row] = given
         return embeddings
 
+    def encode_patches(self, batch: np.ndarray) -> Columns:
+        """(n, 65) uint8 to the columns of a `PatchEncoder`: 4 × 4 patches that see one sample more, one by one."""
+        embedding = self.encode_images(batch)
+        samples = batch[:, 1 : 1 + _SAMPLES].astype(np.float32) / np.float32(127.5) - np.float32(1.0)
+        shown = np.stack([np.roll(samples, at, axis=1) for at in range(16)], axis=1)
+        patches = shown @ self._image_matrix[:_SAMPLES]
+        attention = np.full((len(batch), 16, 16), 1 / 16, dtype=np.float16)
+        return {
+            "embedding": embedding, "embedding_bypassed": embedding[:, ::-1].copy(),
+            "patches": patches.astype(np.float16), "attention": attention,
+            "grid": np.full((len(batch), 2), 4, dtype=np.int32),
+        }  # fmt: skip
+
     def encode_texts(self, texts: Sequence[str]) -> Columns:
         """Columns "embedding", "n_tokens" (words and two) and "truncated"."""
         if self._fail is not None and any(self._fail in text for text in texts):
@@ -201,6 +214,10 @@ class FakeEngine:
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageTextEncoder:
         return _by_name(model.asked)
+
+    def patch_fault(self, model: ResolvedModel) -> str | None:
+        """None: every fake encoder gives patch tokens."""
+        return None
 
 
 FAKE = FakeEngine()

@@ -34,6 +34,7 @@ from beholder.backends.hf_config import (
 )
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.names import ModelName, parse_name
+from beholder.backends.patch_pass import hf_fault, hf_tower, patch_columns
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
 from beholder.backends.tensors import normalise, projected, to_numpy, to_torch
 from beholder.backends.torch_io import load_transformers, read_constants
@@ -73,6 +74,10 @@ class HFEngine:
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageTextEncoder:
         return HFClipEncoder(model, device=device)
+
+    def patch_fault(self, model: ResolvedModel) -> str | None:
+        """Why a resolved model gives no patch tokens; None where it does."""
+        return hf_fault(str(model.details["model_type"]))
 
 
 HF = HFEngine()
@@ -236,6 +241,14 @@ class HFClipEncoder:
         with torch.inference_mode():
             pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._network.dtype)
             return to_numpy(projected(self._network.get_image_features(pixel_values=pixels)))
+
+    def encode_patches(self, batch: np.ndarray) -> Columns:
+        """(n, 3, h, w) uint8 to the columns of a `PatchEncoder`, the plain embedding among them."""
+        import torch
+
+        with torch.inference_mode():
+            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._network.dtype)
+            return patch_columns(hf_tower(self._network), pixels)
 
     def encode_texts(self, texts: Sequence[str]) -> Columns:
         import torch

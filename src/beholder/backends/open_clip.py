@@ -20,6 +20,7 @@ from beholder.backends.hashes import combined_sha256
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.open_clip_recipe import Recipe, check_supported, find_recipe, need_package, pixels_of
+from beholder.backends.patch_pass import open_clip_fault, open_clip_tower, patch_columns
 from beholder.backends.preprocess import Preprocessing
 from beholder.backends.tensors import normalise, projected, to_numpy, to_torch
 from beholder.backends.torch_io import check_keys, read_constants, read_states
@@ -60,6 +61,10 @@ class OpenClipEngine:
     def load(self, model: ResolvedModel, *, device: str) -> ImageTextEncoder:
         need_package()
         return OpenClipEncoder(model, device=device)
+
+    def patch_fault(self, model: ResolvedModel) -> str | None:
+        """Why a resolved model gives no patch tokens; None where it does."""
+        return open_clip_fault(model.details["config"])
 
 
 OPEN_CLIP = OpenClipEngine()
@@ -176,6 +181,14 @@ class OpenClipEncoder:
         with torch.inference_mode():
             pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._dtype)
             return to_numpy(projected(self._network.encode_image(pixels, normalize=False)))
+
+    def encode_patches(self, batch: np.ndarray) -> Columns:
+        """(n, 3, h, w) uint8 to the columns of a `PatchEncoder`, the plain embedding among them."""
+        import torch
+
+        with torch.inference_mode():
+            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._dtype)
+            return patch_columns(open_clip_tower(self._network, self.model.asked), pixels)
 
     def encode_texts(self, texts: Sequence[str]) -> Columns:
         import torch

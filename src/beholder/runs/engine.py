@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from beholder._errors import NoValue, UserError
+from beholder._hashing import hash_json
 from beholder.backends.base import Columns, ResolvedModel
 from beholder.backends.kinds import kind_of
 from beholder.manifest.schema import Sample, SampleSource
-from beholder.metrics.base import ScoreColumns
+from beholder.metrics.base import FeatureBatch, ScoreColumns
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Failures
 from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, frame_records, leaks, read_chunk
@@ -43,13 +44,17 @@ from beholder.runs.score_columns import (
     status_array,
 )
 from beholder.runs.scoring import score_batch
-from beholder.runs.store import FeatureStore
+from beholder.runs.store import FeatureStore, Space
 
 CHUNK_BYTES = 256 << 20
 """Bytes of in-memory pictures that end a chunk early."""
 
 CHUNK = 1024
 """Samples in a chunk: what a kill can cost at most in scoring (features are flushed every few seconds)."""
+
+
+LARGE_CHUNK = 128
+"""The same where features are large: those of a chunk stand in memory together."""
 
 
 class Scorer:
@@ -80,6 +85,7 @@ class Scorer:
         self._pool = ThreadPoolExecutor(config.workers or default_workers(), thread_name_prefix="beholder-decode")
         self._spaces = plan.spaces()
         self._numbers = {name: store.space(space) for name, (space, _) in self._spaces.items()}
+        self._gives = shared_spaces(self._spaces)
         self._loaded: dict[str, Any] = {} if loaded is None else loaded
         self._sizes: dict[tuple[str, str], BatchSize] = {}
         self._failures: dict[str, Failures] = {name: {} for name in self._spaces}
@@ -99,8 +105,8 @@ class Scorer:
 
     def ensure(self, chunk: Chunk, model: str) -> None:
         """Makes the chunk's missing features of one model, for a pass that does not score."""
-        for name, (_, its_model) in self._spaces.items():
-            if its_model.key != model or not chunk.wanted[name]:
+        for name in sorted(self._spaces, key=lambda name: name not in self._gives):
+            if self._spaces[name][1].key != model or not chunk.wanted[name]:
                 continue
             there = self.store.has(self._numbers[name], list(chunk.wanted[name])) | self._failures[name].keys()
             missing = {key: item for key, item in chunk.wanted[name].items() if key not in there}
@@ -109,7 +115,7 @@ class Scorer:
 
     def score(self, chunk: Chunk, columns: dict[str, pa.Array]) -> tuple[dict[str, Any], pa.RecordBatch]:
         """Scores a chunk, making the features that are not there: a journal header, and the rows with scores."""
-        spaces = {name: self._lookup(name, wanted) for name, wanted in chunk.wanted.items()}
+        spaces = self._features(chunk)
         rows = len(chunk.samples)
         out = dict(columns)
         header: dict[str, Any] = {"chunk": chunk.key, "rows": rows, "retry": False, "truncated": {}, "remarks": {}}
@@ -140,6 +146,19 @@ class Scorer:
         header["halved"] = self._halved()
         return header, pa.record_batch(out)
 
+    def feature_batches(self, chunk: Chunk) -> list[tuple[MetricWork, list[int], FeatureBatch]]:
+        """The features of a chunk by metric, with the rows that have them all, for statistics of sets.
+
+        Rows without features have their verdict in the work.
+        """
+        spaces = self._features(chunk)
+        return [(work, *feature_batch(work, spaces, self._space_constants)) for work in chunk.work]
+
+    def _features(self, chunk: Chunk) -> dict[str, SpaceFeatures]:
+        """Features of all spaces; those whose pass fills another space too come first."""
+        order = sorted(chunk.wanted, key=lambda name: name not in self._gives)
+        return {name: self._lookup(name, chunk.wanted[name]) for name in order}
+
     def _score_metric(
         self, work: MetricWork, spaces: Mapping[str, SpaceFeatures], samples: Sequence[Sample]
     ) -> tuple[list[int], ScoreColumns]:
@@ -161,8 +180,14 @@ class Scorer:
         backend = self._backend(model)
         self._remember_constants(name, backend)
 
+        given = self._gives.get(name)
+        if given is not None:
+            self._remember_constants(given, backend)
+
         def done(made: list[bytes], columns: Columns) -> None:
             self.store.put(number, made, columns)
+            if given is not None:
+                self.store.put(self._numbers[given], made, {"embedding": columns["embedding"]})
 
         began = time.perf_counter()
         maker = FeatureMaker(kind_of(space.feature), backend, space.params, self.config.decode, self._pool)
@@ -261,6 +286,18 @@ class Scorer:
         self._pool.shutdown(cancel_futures=True)
 
 
+def shared_spaces(spaces: Mapping[str, tuple[Space, ResolvedModel]]) -> dict[str, str]:
+    """Spaces of patch tokens → the space of plain embeddings of the same encoder and pixels that their pass fills."""
+
+    def key(space: Space) -> str:
+        return hash_json([space.model_key, dict(space.params)])
+
+    plain = {key(space): name for name, (space, _) in spaces.items() if space.feature == "image_embedding"}
+    patches = {name: key(space) for name, (space, _) in spaces.items() if space.feature == "patches"}
+    # Of visuals of several pictures the store keeps one row with lists, so these are not shared.
+    return {name: plain[at] for name, at in patches.items() if at in plain and "frames" not in spaces[name][0].params}
+
+
 def _join(
     rows: dict[bytes, int], columns: Columns, more: Mapping[bytes, int], extra: Columns
 ) -> tuple[dict[bytes, int], Columns]:
@@ -270,6 +307,12 @@ def _join(
     start = len(next(iter(columns.values())))
     joined = {name: np.concatenate([array, extra[name]]) for name, array in columns.items()}
     return {**rows, **{key: start + row for key, row in more.items()}}, joined
+
+
+def chunk_size(plan: Plan) -> int:
+    """Samples in a chunk: fewer where a sample's features are large (patch tokens: a quarter of a megabyte)."""
+    large = any(space.feature == "patches" for space, _ in plan.spaces().values())
+    return min(CHUNK, LARGE_CHUNK) if large else CHUNK
 
 
 def chunks(samples: Iterable[Sample], size: int | None = None, most_bytes: int = CHUNK_BYTES) -> Iterator[list[Sample]]:
@@ -295,11 +338,12 @@ def held_bytes(sample: Sample) -> int:
 def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Progress) -> list[Frame]:
     """Scores a whole source; the frames in the order of its rows."""
     total = source.count()
+    size = chunk_size(scorer.plan)
     models = list(scorer.plan.models.values())
     # The last model's pass scores too. A source that can be read only once gets that one pass, with all models.
     for model in models[:-1] if source.replayable else []:
         progress.stage(f"encoding with {model.id}", total)
-        for samples in chunks(source):
+        for samples in chunks(source, size):
             chunk, _ = scorer.prepare(samples)
             if _scored(journal, chunk) is None:
                 scorer.ensure(chunk, model.key)
@@ -308,7 +352,7 @@ def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Pro
         scorer.release()
     progress.stage("scoring", total)
     frames = []
-    for samples in chunks(source):
+    for samples in chunks(source, size):
         frames.append(score_samples(scorer, samples, journal))
         progress.advance(len(samples))
     if not frames:
