@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from beholder._errors import UnknownNameError, UserError
 from beholder.metrics.base import SampleMetric
 from beholder.records import Status, Summary
+from beholder.runs.copies import with_copies
 from beholder.runs.journal import Journal
 from beholder.runs.other_means import other_columns, other_summaries
 from beholder.runs.rows import conform, unify
@@ -144,7 +145,7 @@ class Run:
                 found = other_summaries(summarise_table(part, named, finish, by=by, **settings), aggregate)
                 at = max(place for place, row in enumerate(rows) if row.label == label) + 1
                 rows[at:at] = found
-        return rows
+        return with_copies(rows, self.header["metrics"])
 
     def _finisher(self, item: Mapping[str, Any]) -> Callable[[float], float]:
         """What a metric does to an aggregate. Most take the mean as it is, so the metric itself need not be here."""
