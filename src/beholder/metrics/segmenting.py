@@ -96,7 +96,7 @@ def segmenter_defaults(options: Mapping[str, OptionValue]) -> dict[str, OptionVa
     """The defaults of the segmenter and of its thresholds."""
     segmenter = options["segmenter"] if options["segmenter"] is not None else DEFAULT_SEGMENTER
     threshold, mask_threshold = _THRESHOLDS.get(str(segmenter).partition(":")[0], (0.5, 0.5))
-    return {"segmenter": segmenter, "threshold": threshold, "mask_threshold": mask_threshold}
+    return {"segmenter": DEFAULT_SEGMENTER, "threshold": threshold, "mask_threshold": mask_threshold}
 
 
 def has_masks(samples: Iterable[Sample]) -> bool:
