@@ -47,7 +47,9 @@ _TARGETS = {
     "open_run_folder": "beholder.runs.results",
     "register_encoder": "beholder.backends.pool",
     "register_model": "beholder.backends.pool",
+    "register_segmenter": "beholder.backends.segment.plain",
     "run": "beholder.api",
+    "run_lab": "beholder.experiments",
     "score": "beholder.api",
     "verify": "beholder.verifying",
 }
@@ -58,8 +60,10 @@ if TYPE_CHECKING:
     from beholder.backends.fake import FakeEncoder
     from beholder.backends.fake_models import FakeModel
     from beholder.backends.pool import register_encoder, register_model
+    from beholder.backends.segment.plain import register_segmenter
     from beholder.comparing.agree import agree
     from beholder.comparing.compare import compare
+    from beholder.experiments import run_lab
     from beholder.metrics.base import SampleMetric
     from beholder.protocol_runs import bench, list_protocols
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary
@@ -110,7 +114,9 @@ __all__ = [
     "open_run_folder",
     "register_encoder",
     "register_model",
+    "register_segmenter",
     "run",
+    "run_lab",
     "score",
     "verify",
 ]
