@@ -2,10 +2,13 @@
 
 The model is a dual encoder in the transformers CLIP format. Training is resumable: it writes a checkpoint every few
 minutes into the work folder and goes on from there when it is started again. The learning rate follows the share of the
-time budget that was spent, so that it ends at zero whatever the speed of the machine.
+time budget that was spent, so that it ends at zero whatever the speed of the machine; or the share of the steps, where
+their number is given.
 
     python tools/train_demo_encoder.py --work DIR --budget 4800          # train (again: go on)
-    python tools/train_demo_encoder.py --work DIR --export FOLDER        # write the model in fp16
+    python tools/train_demo_encoder.py --work NEW --start DIR/checkpoint.pt --finish --steps 475 --lr 3.5e-4 --seed 22
+                                                                         # the last stage
+    python tools/train_demo_encoder.py --work NEW --export FOLDER        # write the model in fp16
 
 Losses, all with the shared temperature:
  1. contrastive, images against captions, with near misses of each caption (object, place, colour, count, size …) added
@@ -15,7 +18,9 @@ Losses, all with the shared temperature:
  3. "This is a photo of X." against "This is a photo without X.", for objects that are and are not there;
  4. the same on patch tokens (last block with identity attention, so that a patch token sees itself alone), where the
     exact masks say which object or background colour a patch shows;
- 5. questions about places, put to pictures and captions through heads that are thrown away afterwards.
+ 5. questions about places, put to pictures and captions through heads that are thrown away afterwards. In the last
+    stage (`--finish`) they are put to the prompts themselves: the five words for the place of a lone object against
+    each other, half of these objects close to where the word changes (see `demo_training/place_words.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ import math
 import multiprocessing as mp
 import os
 import queue
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -33,68 +39,40 @@ from typing import Any
 
 import numpy as np
 import torch
-from demo_training.batches import COLOR_NAMES, make_batch, patch_labels
-from demo_training.losses import WEIGHTS, PlaceHead, fill, fill_color, losses
-from demo_training.model import (
-    MEAN,
-    SIZE,
-    STD,
-    build_model,
-    load_tokenizer,
-    place_patches,
-    tensor_ids,
-    text_features,
-    to_pixels,
-    unit,
-    vision_tokens,
-)
+from demo_training.batches import FINISH, GROWTH, Course, make_batch
+from demo_training.losses import FINISH_WEIGHTS, WEIGHTS, PlaceHead, losses
+from demo_training.model import MEAN, SIZE, STD, build_model, load_tokenizer, place_patches
+from demo_training.place_words import CentreHead
+from demo_training.probe import probe
 
 from beholder import scenes as S
+from beholder.scenes import vocabulary
 
 
-def _produce(seed: int, first: int, size: int, out: Any) -> None:
+def _produce(seed: int, first: int, size: int, course: Course, out: Any) -> None:
     index = {name: i for i, name in enumerate(S.object_names())}
     torch.set_num_threads(1)
     os.nice(3)
     step = first
     while True:
-        out.put((step, make_batch((seed, step), size, index)))
+        out.put((step, make_batch((seed, step), size, index, course)))
         step += 1
+        if step % 50 == 0:
+            vocabulary.sprite.cache_clear()  # sprites of large pictures fill the memory
 
 
-def probe(model: Any, tokenizer: Any, seed: int, count: int = 300) -> dict[str, float]:
-    """Quick held-out figures while training: top-1, retrieval among 100, patch labels right."""
-    rng = np.random.default_rng([seed, 7])
-    index = {name: i for i, name in enumerate(S.object_names())}
-    one = [S.sample_scene(rng, S.SceneOptions(counts=(1,), count_weights=())) for _ in range(count)]
-    many = [S.sample_scene(rng) for _ in range(100)]
-    lines = [S.caption(scene, rng, detail=1.0) for scene in many]
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        tokens = unit(vision_tokens(model, to_pixels(np.stack([S.render_array(s, SIZE) for s in one + many])), None))
-        bank = unit(
-            text_features(
-                model,
-                tensor_ids(
-                    tokenizer,
-                    [fill("a photo of {a}", n) for n in index] + [fill_color("a photo of {a}", c) for c in COLOR_NAMES],
-                ),
-            )
-        )
-        texts = unit(text_features(model, tensor_ids(tokenizer, lines)))
-    truth = torch.tensor([index[s.objects[0].name] for s in one])
-    top = ((tokens[:count, 0] @ bank[: len(index)].T).argmax(1) == truth).float().mean()
-    sims = tokens[count:, 0] @ texts.T
-    same = torch.arange(100)
-    labels = torch.from_numpy(np.stack([patch_labels(s, index) for s in one]))
-    guess = (tokens[:count, 1:] @ bank.T).argmax(2)
-    thing = (labels >= 0) & (labels < len(index))
-    return {
-        "top1": float(top),
-        "i2t": float((sims.argmax(1) == same).float().mean()),
-        "t2i": float((sims.argmax(0) == same).float().mean()),
-        "patch_object": float((guess == labels)[thing].float().mean()),
-        "patch_color": float((guess == labels)[labels >= len(index)].float().mean()),
-    }
+def starting_weights(start: Path, work: Path) -> dict[str, torch.Tensor]:
+    """The weights of a checkpoint or of an exported folder; its tokenizer goes to the work folder."""
+    folder = start if start.is_dir() else start.parent / "tokenizer"
+    (work / "tokenizer").mkdir(parents=True, exist_ok=True)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(folder / name, work / "tokenizer" / name)
+    if not start.is_dir():
+        saved: dict[str, torch.Tensor] = torch.load(start, weights_only=True)["model"]
+        return saved
+    from safetensors.torch import load_file
+
+    return {name: value.float() for name, value in load_file(start / "model.safetensors").items()}
 
 
 def rate(progress: float, peak: float) -> float:
@@ -105,14 +83,19 @@ def rate(progress: float, peak: float) -> float:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train, or go on, until the budget is spent."""
+    """Train, or go on, until the budget is spent or all steps are done."""
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     args.work.mkdir(parents=True, exist_ok=True)
+    path = args.work / "checkpoint.pt"
+    weights = starting_weights(args.start, args.work) if args.start and not path.exists() else None
     tokenizer = load_tokenizer(args.work)
     model = build_model(tokenizer)
     depth = model.config.vision_config.num_hidden_layers
-    heads = torch.nn.ModuleList(PlaceHead(model.config.projection_dim) for _ in range(depth))
+    width = model.config.projection_dim
+    heads = torch.nn.ModuleList([CentreHead(width)] if args.finish else [PlaceHead(width) for _ in range(depth)])
+    course, parts_weigh = (FINISH, FINISH_WEIGHTS) if args.finish else (GROWTH, WEIGHTS)
+    drop_until = 0.0 if args.finish else args.drop_until
     decay = [p for n, p in model.named_parameters() if p.ndim > 1 and "embedding" not in n]
     plain = [p for n, p in model.named_parameters() if p.ndim <= 1 or "embedding" in n]
     optimizer = torch.optim.AdamW(
@@ -126,27 +109,25 @@ def train(args: argparse.Namespace) -> None:
         fused=True,
     )
     state = {"step": 0, "spent": 0.0}
-    path = args.work / "checkpoint.pt"
     if path.exists():
         saved = torch.load(path, weights_only=True)
         model.load_state_dict(saved["model"])
         heads.load_state_dict(saved["head"])
         optimizer.load_state_dict(saved["optimizer"])
         state = saved["state"]
-    elif args.start:
-        model.load_state_dict(torch.load(args.start, weights_only=True)["model"])
-    if not path.exists() and args.place_norm > 0:
+    elif weights is not None:
+        model.load_state_dict(weights)
+    if not path.exists() and not args.finish and args.place_norm > 0:
         place_patches(model, args.place_norm)
     batches: Any = mp.get_context("spawn").Queue(maxsize=6)
     maker = mp.get_context("spawn").Process(
-        target=_produce, args=(args.seed, state["step"], args.batch, batches), daemon=True
+        target=_produce, args=(args.seed, state["step"], args.batch, course, batches), daemon=True
     )
     maker.start()
     log = open(args.work / "log.jsonl", "a", encoding="utf-8")  # noqa: SIM115
     started, before, saved_at = time.monotonic(), state["spent"], time.monotonic()
     mean: dict[str, float] = {}
-    while state["spent"] < args.budget and (args.steps is None or state["step"] < args.steps):
-        progress = state["spent"] / args.budget
+    while (progress := state["step"] / args.steps if args.steps else state["spent"] / args.budget) < 1:
         for number, group in enumerate(optimizer.param_groups):
             group["lr"] = rate(progress, args.lr if number < 2 else 4e-3)
         waited = time.monotonic()
@@ -156,8 +137,8 @@ def train(args: argparse.Namespace) -> None:
             raise SystemExit("the process that draws scenes stopped") from None
         waited = time.monotonic() - waited
         rng = np.random.default_rng([args.seed, step, 1])
-        parts = losses(model, heads, tokenizer, batch, rng, 0.5 if progress < args.drop_until else 1.0)
-        loss = sum(WEIGHTS[k] * v for k, v in parts.items())
+        parts = losses(model, heads, tokenizer, batch, rng, 0.5 if progress < drop_until else 1.0)
+        loss = sum(parts_weigh[k] * v for k, v in parts.items())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -176,7 +157,7 @@ def train(args: argparse.Namespace) -> None:
             }
             log.write(json.dumps({k: round(v, 5) for k, v in line.items()}) + "\n")
             log.flush()
-        if time.monotonic() - saved_at > 240:
+        if time.monotonic() - saved_at > 300:
             save(path, model, heads, optimizer, state)
             log.write(json.dumps({**state, **probe(model, tokenizer, 999)}) + "\n")
             log.flush()
@@ -221,9 +202,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint and the log")
     parser.add_argument("--export", type=Path, help="write the model of the last checkpoint there, and stop")
-    parser.add_argument("--start", type=Path, help="checkpoint to take the model's weights from in a new work folder")
+    parser.add_argument(
+        "--start", type=Path, help="checkpoint or exported folder whose weights a new work folder starts with"
+    )
     parser.add_argument("--budget", type=float, default=4800, help="seconds of training, all legs together")
-    parser.add_argument("--steps", type=int, help="stop after so many steps (for tests)")
+    parser.add_argument("--steps", type=int, help="train so many steps, all legs together, instead of by the time")
+    parser.add_argument("--finish", action="store_true", help="the last stage: place words in the prompts themselves")
     parser.add_argument("--batch", type=int, default=192)
     parser.add_argument("--lr", type=float, default=1.2e-3)
     parser.add_argument(

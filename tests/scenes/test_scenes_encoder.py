@@ -19,7 +19,7 @@ CARD = json.loads((FOLDER / "card.json").read_text(encoding="utf-8"))
 
 # Golden value of the shipped weights in float32 on a CPU; the tolerance leaves room for other matrix kernels.
 GOLDEN_TEXTS = ("a photo of a cat on a blue background", "a photo of a dog on a blue background")
-GOLDEN_COSINES = (0.49999, 0.07509)
+GOLDEN_COSINES = (0.46100, 0.07311)
 TOLERANCE = 2e-4
 
 
@@ -98,7 +98,7 @@ def test_headline_figures_hold_on_fresh_scenes(encoder: Encoder) -> None:
     one = [scenes.sample_scene(rng, lone) for _ in range(150)]
     images = encoder.images(one)
     top = (images @ encoder.texts([f"a photo of {named(n)}" for n in names]).T).argmax(axis=1)
-    assert np.mean([names[i] == scene.names[0] for i, scene in zip(top, one)]) >= 0.94
+    assert np.mean([names[i] == scene.names[0] for i, scene in zip(top, one)]) >= 0.95
     right = 0
     for scene, image in zip(one[:60], images):
         lines = [scenes.Claim((scenes.Mention(scene.names[0]),), color=c).text("photo") for c in colors]
@@ -133,6 +133,24 @@ def test_places_are_told_apart(encoder: Encoder) -> None:
             good, bad = encoder.texts([claim.text("photo"), wrong.text("photo")]) @ encoder.images([scene])[0]
             right.append(good > bad)
     assert np.mean(right) >= 0.9
+
+
+def test_the_place_word_of_a_lone_object_is_found_among_five(encoder: Encoder) -> None:
+    """The true word scores above the four others, for centres at least 0.02 off where the word changes."""
+    words = ("left", "right", "top", "bottom", "middle")
+    rng = np.random.default_rng([5, 5])
+    right: list[bool] = []
+    while len(right) < 100:
+        scene = scenes.sample_scene(rng, scenes.SceneOptions(counts=(1,), count_weights=()))
+        item = scene.objects[0]
+        column = "left" if item.x < 0.38 else "right" if item.x > 0.62 else "middle" if 0.42 < item.x < 0.58 else None
+        row = "top" if item.y < 0.38 else "bottom" if item.y > 0.62 else "middle" if 0.42 < item.y < 0.58 else None
+        if None in (column, row) or "middle" not in (column, row):
+            continue
+        truth = row if column == "middle" else column
+        lines = [f"a photo of {named(item.name)} {scenes.PLACES[word]}" for word in words]
+        right.append(words[int(np.argmax(encoder.texts(lines) @ encoder.images([scene])[0]))] == truth)
+    assert np.mean(right) >= 0.95
 
 
 def test_with_and_without(encoder: Encoder) -> None:

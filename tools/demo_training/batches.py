@@ -12,11 +12,32 @@ from beholder import scenes as S
 from beholder._errors import OptionError
 from beholder.scenes.captions import relations_of
 from demo_training.model import GRID, PATCH, SIZE
+from demo_training.place_words import lone_places, near_place, to_boundary
 
 EDIT_ODDS = (*["move_object"] * 5, *S.EDITS)
 SCENES = S.SceneOptions(count_weights=(0.5, 0.37, 0.13), repeat=0.2)
 COLOR_NAMES = tuple(S.COLORS)
 NEAR_MISSES = 3
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a stage of training draws its batches.
+
+    Args:
+        boundary: share of the scenes with one object in which it is put close to where its place word changes.
+        any_place: chance that a near miss of a place takes any false place word, and not only the opposite one.
+        drawn_at: chance that a picture of one object is drawn at 64, at 128 and at 256 pixels before it is made 64.
+            Drawn at 64, an object lies up to half a pixel off its place, and place words change within less than that.
+    """
+
+    boundary: float = 0.0
+    any_place: float = 0.0
+    drawn_at: tuple[float, float, float] = (0.7, 0.23, 0.07)
+
+
+GROWTH = Course()
+FINISH = Course(boundary=0.5, any_place=0.5, drawn_at=(0.2, 0.4, 0.4))
 
 
 @dataclass
@@ -33,12 +54,15 @@ class Batch:
     ignore: np.ndarray
     seen: np.ndarray
     told: np.ndarray
+    lone: np.ndarray
+    centre: np.ndarray
 
 
-def picture(scene: S.Scene, rng: np.random.Generator) -> np.ndarray:
+def picture(scene: S.Scene, rng: np.random.Generator, course: Course = GROWTH) -> np.ndarray:
     """A scene at the model's size, sometimes through a larger picture, sometimes lightly spoiled or compressed."""
     draw = rng.random(4)
-    size = SIZE if draw[0] < 0.7 else 128 if draw[0] < 0.93 else 256
+    small, medium, _ = (course if len(scene.objects) == 1 else GROWTH).drawn_at
+    size = SIZE if draw[0] < small else 128 if draw[0] < small + medium else 256
     if size == SIZE and draw[1] >= 0.2:
         return S.render_array(scene, SIZE)
     image = S.render(scene, size)
@@ -117,17 +141,28 @@ def say(scene: S.Scene, rng: np.random.Generator) -> S.Claim:
     return claim
 
 
-def make_batch(seed: tuple[int, int], size: int, index: dict[str, int]) -> Batch:
-    """Draw one step's scenes, pictures, captions and near misses. A third of the scenes are edits of others."""
-    rng = np.random.default_rng(list(seed))
+def _scenes(size: int, rng: np.random.Generator, course: Course) -> list[S.Scene]:
+    """One step's scenes; a third of them are edits of others."""
     base = size - size // 3
     drawn = [S.sample_scene(rng, SCENES) for _ in range(base)]
+    if course.boundary:
+        lone = [i for i, scene in enumerate(drawn) if len(scene.objects) == 1]
+        for i in lone:
+            if rng.random() < course.boundary:
+                drawn[i] = to_boundary(drawn[i], rng)
     while len(drawn) < size:
         origin = drawn[int(rng.integers(base))]
         try:
             drawn.append(S.edit(origin, EDIT_ODDS[int(rng.integers(len(EDIT_ODDS)))], rng))
         except OptionError:  # an object that fits nowhere else
             drawn.append(S.sample_scene(rng))
+    return drawn
+
+
+def make_batch(seed: tuple[int, int], size: int, index: dict[str, int], course: Course = GROWTH) -> Batch:
+    """Draw one step's scenes, pictures, captions and near misses."""
+    rng = np.random.default_rng(list(seed))
+    drawn = _scenes(size, rng, course)
     names = list(S.TEMPLATES)
     claims = [say(scene, rng) for scene in drawn]
     forms = [names[int(i)] for i in rng.integers(len(names), size=size)]
@@ -141,7 +176,11 @@ def make_batch(seed: tuple[int, int], size: int, index: dict[str, int]) -> Batch
                 if k == 0
                 else ("place", "place", "count", "texture", "absent", "color", "object")[int(rng.integers(7))]
             )
-            wrong = S.contradict(claim, scene, rng, kind=kind) or (S.contradict(claim, scene, rng) if k == 1 else None)
+            wrong = None
+            if kind == "place" and course.any_place and rng.random() < course.any_place:
+                wrong = near_place(claim, scene, rng)
+            wrong = wrong or S.contradict(claim, scene, rng, kind=kind)
+            wrong = wrong or (S.contradict(claim, scene, rng) if k == 1 else None)
             ok[i, k] = wrong is not None
             misses.append((wrong or claim).text(form))
     ignore = np.zeros((size, size), np.bool_)
@@ -155,7 +194,7 @@ def make_batch(seed: tuple[int, int], size: int, index: dict[str, int]) -> Batch
     for i, scene in enumerate(drawn):
         shown[i, [index[n] for n in scene.names]] = True
     return Batch(
-        pixels=np.stack([picture(scene, rng) for scene in drawn]),
+        pixels=np.stack([picture(scene, rng, course) for scene in drawn]),
         patches=np.stack([patch_labels(scene, index) for scene in drawn]),
         shown=shown,
         color=np.array([COLOR_NAMES.index(scene.background.color) for scene in drawn]),
@@ -165,4 +204,8 @@ def make_batch(seed: tuple[int, int], size: int, index: dict[str, int]) -> Batch
         ignore=ignore,
         seen=np.array([row for i, scene in enumerate(drawn) for row in seen_places(i, scene, index)]),
         told=np.array([row for i, claim in enumerate(claims) for row in told_places(i, claim, index)]),
+        lone=lone_places(drawn, index),
+        centre=np.array([(s.objects[0].x, s.objects[0].y) for s in drawn if len(s.objects) == 1], np.float32).reshape(
+            -1, 2
+        ),
     )

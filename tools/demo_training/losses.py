@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from beholder import scenes as S
 from demo_training.batches import COLOR_NAMES, NEAR_MISSES, Batch
 from demo_training.model import GRID, encode_texts, to_pixels, unit, vision_tokens
+from demo_training.place_words import CentreHead, place_texts, place_word_loss
 
 PAIR_NAMES = 64
 FORMS: tuple[tuple[str, str], ...] = (
@@ -111,7 +112,11 @@ def _bank(batch: Batch, rng: np.random.Generator) -> tuple[list[str], np.ndarray
 def losses(
     model: Any, heads: torch.nn.ModuleList, tokenizer: Any, batch: Batch, rng: np.random.Generator, keep_share: float
 ) -> dict[str, torch.Tensor]:
-    """The parts of the training loss for one batch."""
+    """The parts of the training loss for one batch.
+
+    Questions about places go through the place heads; where a centre head is given instead, in the last stage, they
+    go to the prompts themselves.
+    """
     size, count = len(batch.captions), len(S.object_names())
     texts_of_bank, pair = _bank(batch, rng)
     patches = torch.from_numpy(batch.patches)
@@ -124,13 +129,20 @@ def losses(
         tokens = vision_tokens(model, to_pixels(batch.pixels), keep, inner)
         texts = encode_texts(model, tokenizer, batch.captions + batch.misses)
         bank = encode_texts(model, tokenizer, texts_of_bank, parts=2)
+        if isinstance(heads[-1], CentreHead):
+            form = FORMS[0][0] if rng.random() < 0.5 else FORMS[int(rng.integers(len(FORMS)))][0]
+            places = unit(encode_texts(model, tokenizer, place_texts(batch.lone, form), parts=1))
     tokens, texts, bank = unit(tokens), unit(texts), unit(bank)
     cut = count + len(COLOR_NAMES)
     prompts = Prompts(bank[:count], bank[count:cut], torch.from_numpy(pair), bank[cut:])
     scale = model.logit_scale.exp()
     out = _contrast(batch, scale * tokens[:, 0], texts)
     out |= _contents(batch, scale * tokens[:, 0], prompts)
-    out |= _places(batch, heads, tokens[:, 0], texts[:size], inner, prompts)
+    if isinstance(heads[-1], PlaceHead):
+        out |= _places(batch, heads, tokens[:, 0], texts[:size], inner, prompts)
+    else:
+        out["place_words"] = place_word_loss(scale * tokens[:, 0], places, batch.lone)
+        out["centre"] = heads[-1](tokens[:, 0], batch.lone, batch.centre)
     out |= _patches(patches, scale * tokens[:, 1:], prompts)
     return out
 
@@ -205,6 +217,9 @@ WEIGHTS = {
     "object": 0.5,
     "color": 0.2,
     "without": 0.25,
+    "place_words": 3.0,
+    "centre": 0.3,
     "patch": 0.6,
     "patch_without": 0.2,
 }
+FINISH_WEIGHTS = {**WEIGHTS, "object": 1.0}
