@@ -51,6 +51,7 @@ def evaluate(
     cache_dir: str | None = None,
     offline: bool | None = None,
     overwrite: bool = False,
+    commercial_only: bool = False,
     base_url: str | None = None,
     api_key: str | None = None,
     max_calls: int | None = None,
@@ -89,6 +90,7 @@ def evaluate(
         cache_dir: folder to look for weights in first.
         offline: True never fetches anything.
         overwrite: replace a run of another identity in `out`.
+        commercial_only: refuse models whose card does not say that commercial use is allowed.
         base_url: server of API models (docs/api_models.md); the environment's or the public one when None.
         api_key: its key; the environment's when None. Written nowhere.
         max_calls: most requests to API models; rows that were not asked have the status `failed`.
@@ -117,6 +119,7 @@ def evaluate(
             "out": _path(out), "by": () if by is None else by,
             "max_failed": max_failed, "device": device, "batch_size": batch_size, "workers": workers,
             "store": _path(store), "cache_dir": _path(cache_dir), "offline": offline, "overwrite": overwrite,
+            "commercial_only": commercial_only,
             "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost, "prices": prices,
             "requests_per_minute": requests_per_minute, "concurrency": concurrency,
         },

@@ -81,6 +81,14 @@ Level = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be computed, fetched and needed; compute nothing.")
 ]
+CommercialOnly = Annotated[
+    bool | None,
+    typer.Option(
+        "--commercial-only",
+        help="Refuse models whose card does not say that commercial use is allowed, or whose licence was not checked.",
+        rich_help_panel=options.MODEL,
+    ),
+]
 Overwrite = Annotated[
     bool | None,
     typer.Option(
@@ -119,6 +127,7 @@ def run(
     resamples: Resamples = None,
     level: Level = None,
     overwrite: Overwrite = None,
+    commercial_only: CommercialOnly = None,
     base_url: options.BaseUrl = None,
     max_calls: options.MaxCalls = None,
     max_cost: options.MaxCost = None,
@@ -147,7 +156,7 @@ def run(
         "workers": workers, "store": store, "cache_dir": cache_dir, "offline": offline, "background": background,
         "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation, "by": by,
         "max_failed": max_failed, "seed": seed, "resamples": resamples, "level": level, "overwrite": overwrite,
-        "base_url": base_url, "max_calls": max_calls, "max_cost": max_cost,
+        "commercial_only": commercial_only, "base_url": base_url, "max_calls": max_calls, "max_cost": max_cost,
         "requests_per_minute": requests_per_minute, "concurrency": concurrency,
     }  # fmt: skip
     gathered = gather(given, like=like, preset=preset)

@@ -61,6 +61,7 @@ class RunConfig(BaseModel):
     cache_dir: str | None = Field(None, description="folder to look for weights in first")
     offline: bool | None = Field(None, description="never fetch anything")
     overwrite: bool = Field(False, description="replace a run folder of another identity")
+    commercial_only: bool = Field(False, description="refuse models whose card does not allow commercial use")
 
     # models behind an HTTP interface; what may hold a secret goes into no file
     base_url: str | None = Field(None, exclude=True, repr=False, description="base URL of their server")

@@ -17,6 +17,7 @@ from beholder.manifest.schema import SampleSource
 from beholder.media.sampling import FramePolicy
 from beholder.metrics.base import SampleMetric, Slot, make_metric
 from beholder.runs.config import RunConfig
+from beholder.runs.licences import check_commercial
 from beholder.runs.store import Space
 
 Resolver = Callable[..., ResolvedModel]
@@ -231,6 +232,8 @@ def make_plan(
     made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
     if source is not None and source.replayable:
         made = [(metric.fitted(source) if metric.looks_ahead else metric, label) for metric, label in made]
+    if config.commercial_only:
+        check_commercial(metric for metric, _ in made)
     labels = make_labels(made)
     resolved: dict[tuple[str, str], ResolvedModel] = {}
 
