@@ -129,7 +129,6 @@ CARD_MODULES: tuple[str, ...] = (
     "beholder.backends.cards_faces",
     "beholder.backends.cards_scores",
     "beholder.backends.cards_opens2v",
-    "beholder.backends.cards_opens2v",
     "beholder.backends.cards_pixels",
     "beholder.backends.cards_vlm",
     "beholder.backends.cards_video",

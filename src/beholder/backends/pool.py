@@ -26,7 +26,6 @@ ENGINES.add("open_clip", "beholder.backends.open_clip:OPEN_CLIP")
 ENGINES.add("hps", "beholder.backends.hps:HPS")
 ENGINES.add("fake", "beholder.backends.fake:FAKE")
 ENGINES.add("gme", "beholder.backends.gme:GME")
-ENGINES.add("gme", "beholder.backends.gme:GME")
 
 SPECIAL: Registry[Any] = Registry("engine for a capability")
 """Engines that serve a capability other than `ImageTextEncoder`, as "Capability/engine"."""
