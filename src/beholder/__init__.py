@@ -43,6 +43,7 @@ _TARGETS = {
     "list_metrics": "beholder.api",
     "list_models": "beholder.api",
     "list_protocols": "beholder.protocol_runs",
+    "merge": "beholder.runs.merge",
     "open_run": "beholder.api",
     "open_run_folder": "beholder.runs.results",
     "register_encoder": "beholder.backends.pool",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from beholder.metrics.base import SampleMetric
     from beholder.protocol_runs import bench, list_protocols
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary
+    from beholder.runs.merge import merge
     from beholder.runs.results import Run, open_run_folder
     from beholder.score_table import ScoreTable
     from beholder.scorers import (
@@ -110,6 +112,7 @@ __all__ = [
     "list_metrics",
     "list_models",
     "list_protocols",
+    "merge",
     "open_run",
     "open_run_folder",
     "register_encoder",

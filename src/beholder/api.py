@@ -52,6 +52,9 @@ def evaluate(
     offline: bool | None = None,
     overwrite: bool = False,
     commercial_only: bool = False,
+    shard: str | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
     base_url: str | None = None,
     api_key: str | None = None,
     max_calls: int | None = None,
@@ -72,7 +75,7 @@ def evaluate(
         mapping: own column name → canonical name.
         allow_extra: accept files that no prompt names.
         model: encoder of the image-text metrics that name none.
-        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        device: "auto", "cpu", "cuda", "cuda:1", "mps"; "cuda:all" starts a process a GPU.
         dtype: "auto" (float32), "float32", "bfloat16", "float16".
         by: column, or columns whose combinations are summarised apart.
         max_failed: share of samples that may have a fault before `Run.exit_code` is 3.
@@ -91,6 +94,10 @@ def evaluate(
         offline: True never fetches anything.
         overwrite: replace a run of another identity in `out`.
         commercial_only: refuse models whose card does not say that commercial use is allowed.
+        shard: "0/3", "1/3" …: score that part of the rows only, into `parts/` of the run folder; "auto" reads the
+            variables of a scheduler's array job. `beholder.merge` joins the parts.
+        engine: "ray" lets Ray make the features (extra "ray"); "local" makes them in this process.
+        ray_address: a Ray cluster ("auto", "ray://host:10001"); one on this machine when None.
         base_url: server of API models (docs/api_models.md); the environment's or the public one when None.
         api_key: its key; the environment's when None. Written nowhere.
         max_calls: most requests to API models; rows that were not asked have the status `failed`.
@@ -101,7 +108,8 @@ def evaluate(
         progress: who is told of the progress.
 
     Returns:
-        The finished run. Rows without a value have a status and a reason; nothing is raised for them.
+        The finished run; of a shard its part, with the scores of its rows alone. Rows without a value have a status and
+        a reason; nothing is raised for them.
 
     Raises:
         UserError: wrong settings, faults of the input's form, missing weights: before anything is computed.
@@ -119,7 +127,7 @@ def evaluate(
             "out": _path(out), "by": () if by is None else by,
             "max_failed": max_failed, "device": device, "batch_size": batch_size, "workers": workers,
             "store": _path(store), "cache_dir": _path(cache_dir), "offline": offline, "overwrite": overwrite,
-            "commercial_only": commercial_only,
+            "commercial_only": commercial_only, "shard": shard, "engine": engine, "ray_address": ray_address,
             "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost, "prices": prices,
             "requests_per_minute": requests_per_minute, "concurrency": concurrency,
         },

@@ -12,6 +12,7 @@ from tests.cli.conftest import FAKE, read_rows, write_rows
 
 from beholder.cli import checks
 from beholder.metrics.catalog import METRICS
+from beholder.runs import file_systems
 
 Cli = Callable[..., Any]
 
@@ -176,7 +177,7 @@ def test_doctor_exits_1_for_what_is_missing_and_warns_of_network_folders(
     beholder: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "NEEDED", ("torch", "no-such-package"))
-    monkeypatch.setattr(checks, "file_system", lambda folder: "nfs4")
+    monkeypatch.setattr(file_systems, "file_system", lambda folder: "nfs4")
     monkeypatch.setenv("HF_TOKEN", "very secret")
     result = beholder("doctor")
     assert result.exit_code == 1
@@ -197,6 +198,6 @@ def test_doctor_tells_of_a_store_that_cannot_be_written(tmp_path: Path, monkeypa
 
 def test_the_file_system_of_a_folder_is_found_through_its_mount() -> None:
     if not Path("/proc/mounts").exists():
-        assert checks.file_system(Path("/")) is None
+        assert file_systems.file_system(Path("/")) is None
     else:
-        assert checks.file_system(Path("/proc/self")) == "proc"
+        assert file_systems.file_system(Path("/proc/self")) == "proc"

@@ -43,7 +43,8 @@ def choose_device(asked: str, *, dtype: str) -> Any:
 
     kind, _, number = asked.partition(":")
     if kind not in ("auto", "cpu", "cuda", "mps") or (number and (kind != "cuda" or not number.isdigit())):
-        raise OptionError("device must be auto, cpu, cuda, cuda:N or mps", got=repr(asked))
+        fix = "cuda:all is for `beholder run`, which starts a process a GPU" if number == "all" else None
+        raise OptionError("device must be auto, cpu, cuda, cuda:N or mps", got=repr(asked), fix=fix)
     if kind == "auto":
         kind = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
         if kind == "mps" and dtype == "bfloat16":
@@ -100,3 +101,10 @@ def describe_devices() -> tuple[dict[str, str], int]:
     if _has_mps():
         found["mps"] = "Apple GPU"
     return found, torch.get_num_threads()
+
+
+def limit_threads(count: int) -> None:
+    """Lets this process use so many threads for a model on the CPU, where several processes share the machine."""
+    import torch
+
+    torch.set_num_threads(max(1, count))

@@ -192,6 +192,16 @@ def register_model(name: str, model: Any) -> None:
     _REGISTERED[name] = model
 
 
+def registered() -> dict[str, Any]:
+    """The encoders and models that were registered in this process, for other processes of the same run."""
+    return dict(_REGISTERED)
+
+
+def registered_all(models: Mapping[str, Any]) -> None:
+    """Makes models available that were registered in another process."""
+    _REGISTERED.update(models)
+
+
 def find_card(name: str) -> ModelCard | None:
     """The card of a model by any of its names, without looking for its files; None when it has none.
 

@@ -24,10 +24,6 @@ _VARIABLES = (
     "BEHOLDER_CACHE", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE",
     "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
-_NETWORK = {
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "9p", "fuse.sshfs",
-    "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "virtiofs", "wekafs",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,14 +98,16 @@ def _memory() -> Iterator[Check]:
 def _folders() -> Iterator[Check]:
     from beholder.backends.base import LoadOptions
     from beholder.backends.places import places
-    from beholder.runs.store import default_store
+    from beholder.runs.atomic import default_store
+    from beholder.runs.file_systems import network_kind
 
     store = default_store()
     yield _writable("feature store", store, needed=True)
-    kind = file_system(store)
-    if kind in _NETWORK:
-        text = f"{store} lies on a network file system ({kind}), whose locks are not to be trusted: "
-        yield Check("feature store", "warn", text + "give each machine its own with --store or BEHOLDER_CACHE")
+    kind = network_kind(store)
+    if kind is not None:
+        text = f"{store} lies on a network file system ({kind}), where SQLite's locks are not to be trusted: "
+        own = "give each machine its own with --store or BEHOLDER_CACHE; shards (--shard i/N) have their own by default"
+        yield Check("feature store", "warn", text + own)
     for place in places(LoadOptions()):
         yield _writable(f"weights ({place.reason})", place.path, needed=False)
 
@@ -126,23 +124,6 @@ def _writable(name: str, folder: Path, *, needed: bool) -> Check:
     missing = "" if folder.is_dir() else ", not made yet"
     low = free < 1_000_000_000
     return Check(name, "warn" if low else "ok", f"{folder}{missing}, {free / 1e9:.1f} GB free")
-
-
-def file_system(folder: Path) -> str | None:
-    """The kind of file system that a folder lies on, or None where the system does not tell."""
-    try:
-        lines = Path("/proc/mounts").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return None
-    path = os.path.realpath(folder)
-    best, kind = "", None
-    for line in lines:
-        _, mount, this, *_ = line.split(" ")
-        mount = mount.replace("\\040", " ")
-        inside = path == mount or path.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best):
-            best, kind = mount, this
-    return kind
 
 
 def _variables() -> Iterator[Check]:

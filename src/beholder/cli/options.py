@@ -60,7 +60,7 @@ Model = Annotated[
 ]
 Device = Annotated[
     str | None,
-    typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:N or mps. Default: auto.", rich_help_panel=MODEL),
+    typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:N or mps; `run` takes cuda:all, a process a GPU. Default: auto.", rich_help_panel=MODEL),
 ]
 Dtype = Annotated[
     str | None,

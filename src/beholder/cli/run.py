@@ -78,6 +78,33 @@ Level = Annotated[
     str | None,
     typer.Option(metavar="P", help="Level of the intervals. Default: 0.95.", rich_help_panel=options.OUTPUT),
 ]
+SHARING = "Several processes and machines"
+ShardOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Score part I of N (from 0) only; auto: as a scheduler's array job says. Join with: beholder merge.",
+        rich_help_panel=SHARING,
+    ),
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="WHERE",
+        help="Where features are made: local or ray. Default: local.",
+        rich_help_panel=SHARING,
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Ray cluster, like auto or ray://head:10001. Default: one on this machine.",
+        rich_help_panel=SHARING,
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be computed, fetched and needed; compute nothing.")
 ]
@@ -127,6 +154,9 @@ def run(
     resamples: Resamples = None,
     level: Level = None,
     overwrite: Overwrite = None,
+    shard: ShardOption = None,
+    engine: EngineOption = None,
+    ray_address: RayAddress = None,
     commercial_only: CommercialOnly = None,
     base_url: options.BaseUrl = None,
     max_calls: options.MaxCalls = None,
@@ -156,6 +186,7 @@ def run(
         "workers": workers, "store": store, "cache_dir": cache_dir, "offline": offline, "background": background,
         "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation, "by": by,
         "max_failed": max_failed, "seed": seed, "resamples": resamples, "level": level, "overwrite": overwrite,
+        "shard": shard, "engine": engine, "ray_address": ray_address,
         "commercial_only": commercial_only, "base_url": base_url, "max_calls": max_calls, "max_cost": max_cost,
         "requests_per_minute": requests_per_minute, "concurrency": concurrency,
     }  # fmt: skip
@@ -180,7 +211,7 @@ def _show_dry_run(config: Any, *, as_json: bool) -> None:
 
 
 def _execute(config: Any, *, quiet: bool, as_json: bool) -> None:
-    from beholder.cli.tables import finish_run
+    from beholder.cli.tables import finish_part, finish_run
     from beholder.runs.session import execute
 
     try:
@@ -189,4 +220,7 @@ def _execute(config: Any, *, quiet: bool, as_json: bool) -> None:
     except KeyboardInterrupt:
         say("Interrupted. What was scored is kept: the same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
-    finish_run(finished, as_json=as_json, quiet=quiet)
+    if config.shard is not None:
+        finish_part(finished, as_json=as_json, quiet=quiet)
+    else:
+        finish_run(finished, as_json=as_json, quiet=quiet)

@@ -35,6 +35,19 @@ def finish_run(run: Run, *, as_json: bool, quiet: bool) -> None:
         raise typer.Exit(TOO_MANY_FAULTS)
 
 
+def finish_part(run: Run, *, as_json: bool, quiet: bool) -> None:
+    """Says that a part is done and how to join it with the others: a part's own table would be taken for the whole's."""
+    part = run.header["shard"]
+    if as_json:
+        names = ("index", "count", "start", "stop", "total")
+        put_json({"path": str(run.path), "status": run.header["status"], **{name: part[name] for name in names}})
+    elif not quiet:
+        say(
+            f"Shard {part['index']}/{part['count']}: {part['stop'] - part['start']} of {part['total']} rows are scored."
+        )
+        say(f"When all are: beholder merge {run.path.parent.parent}")
+
+
 def run_json(run: Run) -> dict[str, Any]:
     """A finished run as one JSON value: every summary, unrounded."""
     from dataclasses import asdict

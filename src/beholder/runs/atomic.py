@@ -23,6 +23,17 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """Gives a file that never changes a second name, or copies it where the disk is another one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return
+    except OSError:
+        write_atomic(target, source.read_bytes())
+
+
 def default_store() -> Path:
     """`features` below BEHOLDER_CACHE, or below the platform's cache folder."""
     return cache_root() / "features"

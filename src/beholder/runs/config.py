@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from beholder._errors import Fault, InputError, OptionError, UnknownNameError, UserError
 from beholder.backends.api.budget import Price
 from beholder.backends.api.options import ApiOptions
 from beholder.backends.devices import DTYPES
 from beholder.media.base import DecodeOptions
+from beholder.runs.shards import parse_shard
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,14 +55,23 @@ class RunConfig(BaseModel):
     out: str | None = Field(None, description="run folder")
     by: tuple[str, ...] = Field((), description="columns to group the summary by")
     max_failed: float = Field(0.0, ge=0, le=1, description="allowed share of samples with a fault")
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:N or mps")
-    batch_size: int | None = Field(None, gt=0, description="visuals in a batch; auto or None: the model's own, halved on need")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:N, cuda:all (a process a GPU) or mps")
+    batch_size: int | None = Field(
+        None, gt=0, description="visuals in a batch; auto or None: the model's own, halved on need"
+    )
     workers: int | None = Field(None, gt=0, description="decode threads")
     store: str | None = Field(None, description="feature store folder")
     cache_dir: str | None = Field(None, description="folder to look for weights in first")
     offline: bool | None = Field(None, description="never fetch anything")
     overwrite: bool = Field(False, description="replace a run folder of another identity")
     commercial_only: bool = Field(False, description="refuse models whose card does not allow commercial use")
+    shard: str | None = Field(
+        None, description="i/N: only this part of the rows; auto: as a scheduler's array job says"
+    )
+    engine: Literal["local", "ray"] = Field("local", description="where features are made: here, or by Ray")
+    ray_address: str | None = Field(
+        None, description="Ray cluster: auto, HOST:PORT or ray://…; None: one on this machine"
+    )
 
     # models behind an HTTP interface; what may hold a secret goes into no file
     base_url: str | None = Field(None, exclude=True, repr=False, description="base URL of their server")
@@ -87,9 +97,32 @@ class RunConfig(BaseModel):
     @field_validator("device")
     @classmethod
     def _known_device(cls, value: str) -> str:
-        if re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?|mps", value) is None:
-            raise ValueError("Input should be auto, cpu, cuda, cuda:N or mps")
+        if re.fullmatch(r"auto|cpu|cuda(:([0-9]+|all))?|mps", value) is None:
+            raise ValueError("Input should be auto, cpu, cuda, cuda:N, cuda:all or mps")
         return value
+
+    @field_validator("shard")
+    @classmethod
+    def _known_shard(cls, value: str | None) -> str | None:
+        """The shard as i/N, whatever `auto` stands for."""
+        try:
+            return None if value is None else str(parse_shard(value))
+        except OptionError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _one_way_to_spread(self) -> RunConfig:
+        ways = {
+            "shard": self.shard is not None,
+            "device cuda:all": self.device == "cuda:all",
+            "engine ray": self.engine == "ray",
+        }
+        asked = [name for name, there in ways.items() if there]
+        if len(asked) > 1:
+            raise ValueError(f"A run is spread in one way at a time, not by {' and '.join(asked)}")
+        if self.ray_address is not None and self.engine != "ray":
+            raise ValueError("ray_address goes with engine ray")
+        return self
 
     @field_validator("dtype")
     @classmethod
@@ -181,7 +214,10 @@ def make_config(settings: Mapping[str, Any], *, source: str = "the settings") ->
         for item in error.errors():
             where = ".".join(str(part) for part in item["loc"])
             message = item["msg"].removeprefix("Value error, ")
-            got = "a value that is not shown" if item["loc"][:1] and item["loc"][0] in _HIDDEN else repr(item["input"])
+            if not where:  # of several settings together: it names them
+                faults.append(Fault(message))
+                continue
+            got = "a value that is not shown" if item["loc"][0] in _HIDDEN else repr(item["input"])
             faults.append(Fault(f"{message}; got {got}", where=where))
     if faults:
         raise InputError(source, faults)

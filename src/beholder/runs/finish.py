@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +15,18 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from beholder.metrics.base import SampleMetric
-from beholder.runs.journal import Frame, Journal
+from beholder.runs.journal import Frame
 from beholder.runs.plan import PlannedMetric, group_name, score_names
 from beholder.runs.rows import conform, unify
 
 
-def write_tables(path: Path, journal: Journal, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]) -> None:
+class FrameReader(Protocol):
+    """Gives the rows of a frame: a journal, or the journals of several parts."""
+
+    def read(self, frame: Frame) -> pa.Table: ...
+
+
+def write_tables(path: Path, journal: FrameReader, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]) -> None:
     """Writes `scores.parquet` and `scores.csv`, whole or not at all, rows in the order of the input."""
     schema = _column_order(unify([journal.read(frame).schema for frame in frames]), metrics)
     grouped = _grouped_scores(journal, frames, metrics)
@@ -53,7 +60,7 @@ GroupScores = tuple[np.ndarray, dict[int, tuple[str, str]]]
 Grouped = dict[str, GroupScores]
 
 
-def _grouped_scores(journal: Journal, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]) -> Grouped:
+def _grouped_scores(journal: FrameReader, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]) -> Grouped:
     """Final scores of the metrics whose value depends on a group of rows (win probabilities), by label."""
     result: Grouped = {}
     for planned in metrics:
@@ -93,7 +100,7 @@ def _value_and_group(table: pa.Table, label: str, group: str) -> tuple[np.ndarra
     return values, keys
 
 
-def _scored_tables(journal: Journal, frames: Sequence[Frame], grouped: Grouped) -> Iterator[pa.Table]:
+def _scored_tables(journal: FrameReader, frames: Sequence[Frame], grouped: Grouped) -> Iterator[pa.Table]:
     start = 0
     for frame in frames:
         table = journal.read(frame)

@@ -8,6 +8,7 @@ summary.json     aggregates with intervals and counts by status
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -187,6 +188,21 @@ class RunFolder:
             self._lock = None
 
 
+def check_whole(out: Path, plan: Plan, *, overwrite: bool) -> None:
+    """Refuses a part of one run beside the results of another.
+
+    Raises:
+        RunConflictError: `out` holds the results of a run of another identity.
+    """
+    there = read_header(out)
+    if there is not None and there.get("plan_key") != plan.key and not overwrite:
+        raise RunConflictError(
+            f"the folder {out} must be empty or hold this same run",
+            got="the results of another one",
+            fix="Name another folder with -o, or replace that run with --overwrite",
+        )
+
+
 def read_header(path: Path) -> dict[str, Any] | None:
     """The header of a run folder, or None when there is none that can be read."""
     try:
@@ -228,6 +244,8 @@ def _lock(path: Path) -> int | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
+            return handle
         os.close(handle)
         raise RunConflictError(
             f"only one process at a time may write to {path.parent}",

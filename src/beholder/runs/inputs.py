@@ -82,9 +82,13 @@ def input_places(config: RunConfig, out: Path) -> dict[str, list[str]] | None:
     names = [name for name in (config.data, config.prompts, config.outputs) if name]
     if not names:
         return None
-    absolute = [name if "://" in name else os.path.abspath(os.path.expanduser(name)) for name in names]
+    return places_from([name if "://" in name else os.path.abspath(os.path.expanduser(name)) for name in names], out)
+
+
+def places_from(absolute: Sequence[str], out: Path) -> dict[str, list[str]]:
+    """The places of an input from its absolute paths, for the run folder `out`."""
     relative = [name if "://" in name else os.path.relpath(name, os.path.abspath(out)) for name in absolute]
-    return {"absolute": absolute, "from_run": relative}
+    return {"absolute": list(absolute), "from_run": relative}
 
 
 def default_out(config: RunConfig, plan: Plan) -> Path:

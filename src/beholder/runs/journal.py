@@ -122,6 +122,10 @@ class Journal:
         for frame in self.frames():
             yield self.read(frame)
 
+    def sync(self) -> None:
+        """Waits until everything is on the disk."""
+        self._sync(0)
+
     def _sync(self, every: float) -> None:
         now = time.monotonic()
         if now - self._synced >= every:

@@ -7,15 +7,17 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from beholder._errors import BeholderError, UserError
 from beholder.backends.pool import notices as model_notices
 from beholder.manifest.schema import Sample, SampleSource
 from beholder.media.arrays import kept_apart
+from beholder.runs.closing import write_results
 from beholder.runs.config import RunConfig
 from beholder.runs.engine import CHUNK, CHUNK_BYTES, Scorer, held_bytes, score_samples, stream
-from beholder.runs.finish import write_tables
-from beholder.runs.folder import RunFolder, make_header
+from beholder.runs.file_systems import network_kind
+from beholder.runs.folder import RunFolder, check_whole, make_header
 from beholder.runs.hash_memory import remembered_hashes
 from beholder.runs.inputs import (
     check_columns,
@@ -26,10 +28,10 @@ from beholder.runs.inputs import (
     input_places,
 )
 from beholder.runs.journal import Frame, Journal
-from beholder.runs.notices import notice_lines
-from beholder.runs.plan import AskedMetric, Plan, is_registered, look_ahead, make_plan
+from beholder.runs.plan import AskedMetric, Plan, look_ahead, make_plan
 from beholder.runs.progress import NoProgress, Progress
 from beholder.runs.results import Run
+from beholder.runs.shards import Shard, ShardSource, parse_shard, part_folder
 from beholder.runs.store import FeatureStore, default_store
 
 
@@ -41,27 +43,64 @@ class Session:
         plan: what to score.
         source_name: what the header calls the input.
         progress: who is told.
+        part: what the header says of the part of the rows that is scored; None for all of them.
     """
 
-    def __init__(self, config: RunConfig, plan: Plan, *, source_name: str, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        plan: Plan,
+        *,
+        source_name: str,
+        progress: Progress | None = None,
+        part: dict[str, Any] | None = None,
+    ) -> None:
         self.config, self.plan = config, plan
         self.progress = progress or NoProgress()
         out = Path(config.out) if config.out else default_out(config, plan)
+        if part is not None:
+            check_whole(out, plan, overwrite=config.overwrite)
+            out = part_folder(out, Shard(part["index"], part["count"]))
         header = make_header(config, plan, source=source_name, places=input_places(config, out))
+        if part is not None:
+            header["shard"] = part
         self.folder = RunFolder(out, header, overwrite=config.overwrite)
         try:
-            self.store = FeatureStore(config.store or default_store())
+            self.store = self._open_store(out, alone=part is not None and config.store is None)
             self.journal = Journal(out / "journal.bin")
             self.scorer = Scorer(plan, config, self.store)
         except BaseException:
             self.folder.release()
             raise
 
-    def run(self, source: SampleSource) -> Run:
-        """Scores a whole source and finishes."""
+    def _open_store(self, out: Path, *, alone: bool) -> FeatureStore:
+        """The run's feature store; a part has one of its own, beside its journal, unless another was named."""
+        if alone:
+            return FeatureStore(out / "features", alone=True)
+        folder = Path(self.config.store or default_store())
+        store = FeatureStore(folder)
+        kind = network_kind(folder)
+        if kind is not None:
+            self.progress.notice(
+                f"the feature store {folder} lies on a network file system ({kind}), where SQLite's locks are not to "
+                "be trusted: let no two machines use it at once"
+            )
+        return store
+
+    def run(self, source: SampleSource, *, before: Callable[[Session, SampleSource], None] | None = None) -> Run:
+        """Scores a whole source and finishes.
+
+        Args:
+            source: the samples.
+            before: called first: makes features in another way than here (see `ray.py`).
+        """
         try:
             with remembered_hashes(self.store):
-                return self.finish(stream(self.scorer, source, self.journal, self.progress))
+                if before is not None:
+                    before(self, source)
+                # There may be more shards than rows.
+                empty = "shard" in self.folder.header and source.count() == 0
+                return self.finish([] if empty else stream(self.scorer, source, self.journal, self.progress))
         except BaseException:
             with suppress(BeholderError, OSError):
                 self.store.flush()
@@ -71,30 +110,23 @@ class Session:
             self.close()
 
     def finish(self, frames: Sequence[Frame]) -> Run:
-        """Writes tables and summary of the scored frames."""
+        """Writes tables and summary of the scored frames; of a part only which frames it has, for `merge`."""
         self.scorer.release()
-        self.progress.stage("writing tables", None)
-        # A summary of older tables must not be taken for one of these; without one it is made from the tables.
-        (self.folder.path / "summary.json").unlink(missing_ok=True)
-        write_tables(self.folder.path, self.journal, frames, self.plan.metrics)
-        self.folder.finish("finished")
-        self.folder.header["notices"] = notice_lines(frame.header for frame in frames)
-        if self.store.forgotten:
-            self.folder.header["notices"].append(
-                f"{self.store.forgotten} damaged shard(s) of the feature store were dropped and computed anew"
-            )
-        own = {item.label: item.metric for item in self.plan.metrics if not is_registered(item.metric)}
-        run = Run(self.folder.path, metrics=own)
-        by = [name for name in self.config.by if name in run.columns]
-        if len(by) < len(self.config.by):
-            gone = ", ".join(sorted(set(self.config.by) - set(by)))
-            self.folder.header["notices"].append(f"no row has the column {gone}: the summary is not grouped by it")
-        run.save_summary(run.summarise(by=by))
         for key, model in self.folder.header["models"].items():
             model["ran"] = self.scorer.used.get(key)  # None: every feature was stored already
-        self.folder.header["n"], self.folder.header["n_faults"] = run.n, run.n_faults
-        self.folder.finish("finished")
-        return Run(self.folder.path, metrics=own)
+        damaged = (
+            [f"{self.store.forgotten} damaged shard(s) of the feature store were dropped and computed anew"]
+            if self.store.forgotten
+            else []
+        )
+        if "shard" in self.folder.header:
+            self.folder.header["shard"]["frames"] = [frame.header["chunk"] for frame in frames]
+            self.folder.header["notices"] = damaged
+            self.journal.sync()
+            self.folder.finish("part")
+            return Run(self.folder.path)
+        self.progress.stage("writing tables", None)
+        return write_results(self.folder, self.journal, frames, self.plan.metrics, by=self.config.by, notices=damaged)
 
     def close(self) -> None:
         """Closes everything, whatever of it fails; what was scored is on disk."""
@@ -121,6 +153,29 @@ def execute(
     Raises:
         UserError: wrong settings, faults of the input's form, weights that are missing …: nothing was computed yet.
     """
+    if config.device == "cuda:all":
+        from beholder.runs.workers import run_on_all
+
+        return run_on_all(config, metrics=metrics, source=source, progress=progress)
+    config, plan, source = preflight(config, metrics=metrics, source=source)
+    part = None
+    if config.shard is not None:
+        source = ShardSource(source, parse_shard(config.shard))
+        part = source.describe(config.data)
+    session = Session(config, plan, source_name=source.name, progress=progress, part=part)
+    for text in (*source.notices, *(text for model in plan.models.values() for text in model_notices(model))):
+        session.progress.notice(text)
+    return session.run(source, before=_other_engine(config))
+
+
+def preflight(
+    config: RunConfig, *, metrics: Sequence[AskedMetric] | None = None, source: SampleSource | None = None
+) -> tuple[RunConfig, Plan, SampleSource]:
+    """Everything that can be wrong with a run and is told before it begins: settings, weights, the input's form.
+
+    Returns:
+        The config with canonical columns to group by, the plan, and the checked source.
+    """
     ahead = look_ahead(config, metrics)
     plan = None if ahead else make_plan(config, metrics=metrics)
     source = source if source is not None else config_source(config)
@@ -130,10 +185,16 @@ def execute(
     config = config.model_copy(update={"by": group_columns(config.by)})
     check_not_scores(config.by, [planned.label for planned in plan.metrics])
     check_columns(config.by, source)
-    session = Session(config, plan, source_name=source.name, progress=progress)
-    for text in (*source.notices, *(text for model in plan.models.values() for text in model_notices(model))):
-        session.progress.notice(text)
-    return session.run(source)
+    return config, plan, source
+
+
+def _other_engine(config: RunConfig) -> Callable[[Session, SampleSource], None] | None:
+    """What makes features before this process scores, where that is not this process itself."""
+    if config.engine != "ray":
+        return None
+    from beholder.runs.ray import make_features
+
+    return make_features
 
 
 class OpenRun:

@@ -30,7 +30,7 @@ from beholder._errors import StoreError
 from beholder._hashing import hash_bytes, hash_json
 from beholder.backends.base import Columns
 from beholder.backends.columns import flatten, unflatten
-from beholder.runs.atomic import cache_root, default_store, write_atomic
+from beholder.runs.atomic import cache_root, default_store, link_or_copy, write_atomic
 from beholder.runs.store_buffer import Pending, size_of
 from beholder.runs.store_index import STORE_VERSION, Index
 
@@ -302,6 +302,31 @@ class FeatureStore:
     def info(self) -> list[dict[str, Any]]:
         """One row a space: what it is, its features, shards, bytes and last use."""
         return self._index.info()
+
+    def take_over(self, other: Path) -> int:
+        """Adds the features of another store that nobody is writing to: links its shards, or copies them.
+
+        Returns:
+            How many shards were new.
+        """
+        if self.folder is None:
+            raise StoreError("a store in memory takes over no shards")
+        source, taken = Index(other, alone=True), 0
+        try:
+            for name, about, constants, shards in source.contents():
+                with self._lock:
+                    space = self._index.space(name, about)[0]
+                    if constants and not self._index.constants(space):
+                        self._index.set_constants(space, constants)
+                for shard in shards:
+                    if self._index.has_shard(shard.name):
+                        continue
+                    link_or_copy(other / "shards" / shard.name, self.folder / "shards" / shard.name)
+                    self._index.add_shard(space, shard.keys, shard.name, shard.sha256, shard.size)
+                    taken += 1
+        finally:
+            source.close()
+        return taken
 
     def prune(
         self, *, max_bytes: int | None = None, unused_for: float | None = None, dry_run: bool = False

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from beholder._errors import StoreError
 from beholder._hashing import canonical_json
@@ -33,6 +33,15 @@ create table if not exists items(space integer not null, key blob not null, shar
     row integer not null, primary key(space, key)) without rowid;
 create table if not exists files(stat text primary key, sha256 text not null, used real not null) without rowid;
 """
+
+
+class ShardRow(NamedTuple):
+    """What the index knows of a shard; a row whose key another shard had first has an empty key."""
+
+    name: str
+    sha256: str
+    size: int
+    keys: list[bytes]
 
 
 class Index:
@@ -158,6 +167,28 @@ class Index:
                 zip(itertools.repeat(space), keys, itertools.repeat(shard), range(len(keys)), strict=False),
             ).rowcount
         return shard, added
+
+    def has_shard(self, name: str) -> bool:
+        return bool(self._read("select 1 from shards where name=?", (name,)))
+
+    def keys(self, space: int) -> dict[int, dict[int, bytes]]:
+        """The keys of a space: shard → row → key."""
+        found: dict[int, dict[int, bytes]] = {}
+        for shard, row, key in self._read("select shard, row, key from items where space=?", (space,)):
+            found.setdefault(shard, {})[row] = key
+        return found
+
+    def contents(self) -> Iterator[tuple[str, dict[str, Any], dict[str, float], list[ShardRow]]]:
+        """(hash, about, constants, shards) of each space."""
+        for number, name, about, constants in self._read("select id, hash, about, constants from spaces"):
+            keys = self.keys(number)
+            shards = [
+                ShardRow(title, sha, size, [keys.get(shard, {}).get(row, b"") for row in range(rows)])
+                for shard, title, sha, size, rows in self._read(
+                    "select id, name, sha256, bytes, rows from shards where space=?", (number,)
+                )
+            ]
+            yield name, json.loads(about), json.loads(constants).get("constants", {}), shards
 
     def touch(self, shards: Iterable[int]) -> None:
         """Remembers that shards were used now."""
