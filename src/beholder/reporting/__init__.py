@@ -1,0 +1,5 @@
+"""From runs to reports, figures of samples and histories: what is shown is chosen here, and drawn in `report/`."""
+
+from beholder.reporting.make import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,39 @@
+"""The commands that make a report, and the runs in it, again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beholder.runs.config import RunConfig
+from beholder.runs.results import Run
+
+_OPTIONS = ("model", "dtype", "truncation", "seed", "resamples", "level", "max_failed", "max_pixels")
+
+
+def report_commands(runs: Sequence[Run], baseline: str | None) -> str:
+    """One line a command: each run that was made of a named input, then the report."""
+    lines = [line for run in runs if (line := run_command(run)) is not None]
+    words = ["beholder", "report", *(str(run.path) for run in runs)]
+    lines.append(shlex.join([*words, *(["--baseline", baseline] if baseline else [])]))
+    return "\n".join(lines) + "\n"
+
+
+def run_command(run: Run) -> str | None:
+    """The command of a run; None for data in memory, which no command names."""
+    asked: Mapping[str, Any] = run.header["asked"]
+    if not (asked.get("data") or asked.get("prompts")):
+        return None
+    words = ["beholder", "run", *([asked["data"]] if asked.get("data") else [])]
+    words += [word for name in ("prompts", "outputs") if asked.get(name) for word in (f"--{name}", asked[name])]
+    words += [word for text in asked.get("metrics", ()) for word in ("-m", text)]
+    defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
+    for name in _OPTIONS:
+        if name in asked and asked[name] is not None and asked[name] != defaults.get(name):
+            words += [f"--{name.replace('_', '-')}", str(asked[name])]
+    words += [word for column in asked.get("by", ()) for word in ("--by", column)]
+    words += [word for column, name in (asked.get("mapping") or {}).items() for word in ("--map", f"{column}={name}")]
+    words += ["--first-frame"] if asked.get("first_frame") else []
+    words += ["--allow-extra"] if asked.get("allow_extra") else []
+    return shlex.join([*map(str, words), "-o", str(run.path)])

@@ -1,0 +1,40 @@
+"""The call behind `beholder report`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from beholder.comparing.sides import RunLike, opened
+from beholder.report.html import write
+from beholder.reporting.collect import collect
+
+
+def write_report(
+    *runs: RunLike,
+    out: str | os.PathLike[str] | None = None,
+    baseline: str | None = None,
+    seed: int = 0,
+    resamples: int = 1000,
+    workers: int | None = None,
+) -> Path:
+    """Makes a page of runs that a browser opens without network.
+
+    Args:
+        runs: run folders or runs; the first is the baseline.
+        out: a folder, or a name that ends in .html for one file; `report` inside the first run's folder when None.
+        baseline: run or method that the others are compared with.
+        seed: seed of resamples and of the random draw.
+        resamples: bootstrap resamples of comparisons.
+        workers: threads that make thumbnails; as many as there are processors, at most 8, when None.
+
+    Returns:
+        The page.
+
+    Raises:
+        UserError: a folder that is no run, a place that cannot be written or holds something else.
+        UnknownNameError: no side has the baseline's name.
+    """
+    found = opened(runs)
+    report = collect(found, baseline=baseline, seed=seed, resamples=resamples)
+    return write.write_report(report, out if out is not None else found[0].path / "report", workers=workers)
