@@ -340,3 +340,40 @@ class Detector(VisualModel, Protocol):
     pair_batch: int
 
     def detect(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, str]], **settings: Any) -> Made: ...
+
+
+class ExampleDetector(VisualModel, Protocol):
+    """Picture and example picture to boxes of what looks like the example.
+
+    `detect_examples` takes pairs of (number of the visual, what `prepare_example` gave) and gives the columns "scores"
+    and "boxes" of `Segmenter`, and "size" (n, 2) int32: height and width of the decoded picture. No box is k = 0.
+    """
+
+    pair_batch: int
+
+    def prepare_example(self, picture: Picture) -> Any:
+        """The model's form of an example; called once for each example in a batch of pairs."""
+        ...
+
+    def detect_examples(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, Any]], **settings: Any) -> Made: ...
+
+
+class ClipMeter(VisualModel, Protocol):
+    """Numbers of a clip that need its frames one after another, without a network: motion, flicker.
+
+    `streams` is True: `prepare` is given an iterator of the frames, and holds few of them. `measure_clips` gives plain
+    columns of numbers (n,) float64, and "n_frames" (n,) int32.
+    """
+
+    streams: bool
+
+    def measure_clips(self, visuals: Sequence[Any]) -> Made: ...
+
+
+class FrameScorer(VisualModel, Protocol):
+    """A quality of each frame of a clip, seen among its neighbours. It may stream as a `ClipMeter` does.
+
+    `score_frames` gives the object column "scores": (frames,) float64 of each clip.
+    """
+
+    def score_frames(self, visuals: Sequence[Any]) -> Made: ...

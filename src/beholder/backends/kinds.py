@@ -52,7 +52,10 @@ _KINDS = (
     Kind("faces", "visual", "FaceAnalyser", "analyse"),
     Kind("segments", "pair", "Segmenter", "segment"),
     Kind("detections", "pair", "Detector", "detect"),
+    Kind("example_detections", "pair", "ExampleDetector", "detect_examples"),
     Kind("patches", "visual", "PatchEncoder", "encode_patches"),
+    Kind("clip_numbers", "visual", "ClipMeter", "measure_clips", per_picture=False),
+    Kind("frame_quality", "visual", "FrameScorer", "score_frames", per_picture=False),
 )
 
 KINDS = {kind.name: kind for kind in _KINDS}

@@ -29,12 +29,13 @@ class Derived:
 
     The engine decodes the medium, looks up (or makes first) the feature of `source` in the slot `slot` of the same
     metric, and hands both to `make`. What `make` gives is looked at like the frames of a video: one row of features a
-    picture.
+    picture. Of a video, `make` is given the frames of the slot's policy one after another, each with its own row of
+    the feature, and pictures of equal pixels are looked at once.
 
     Args:
-        medium: the picture.
+        medium: the picture or video.
         slot: name of the slot whose feature is needed.
-        source: the item of that slot.
+        source: the item of that slot, of the same medium.
         make: a function of (picture, {column: this item's row}) to pictures; it may raise `NoValue`. A function of a
             module, not a closure: everything that it depends on stands in `params`, which it is given as keywords.
         params: what moves the pixels, JSON-ready; part of the key.
@@ -78,15 +79,15 @@ class FromFeature:
 
 @dataclass(frozen=True)
 class Pair:
-    """A visual and a text that a model looks at together.
+    """A visual and a text, or an example picture, that a model looks at together.
 
     Args:
         visual: the picture or video, media that are joined, or pictures derived from one.
-        text: what is asked or matched, as it is given to the model.
+        text: what is asked or matched, as it is given to the model; for kinds that take an example, a still picture.
     """
 
     visual: Medium | Derived | Joined
-    text: str
+    text: str | Medium
 
 
 Item = Union[Medium, str, Pair, Derived, Joined, FromFeature]
@@ -105,6 +106,8 @@ class Slot:
         params: parameters of the feature, part of its key; the backend's method is given them as keywords.
         frames: which frames of a video are looked at (a `FramePolicy`); None where a metric takes no videos.
         after: slots whose features its derived items, or its items of the kind `FromFeature`, need.
+        may_fail: True for a `many` slot whose items may have no feature: they are left out of the row's list and
+            stand in `FeatureBatch.lost`. Elsewhere one item without a feature costs its row.
     """
 
     name: str
@@ -114,6 +117,7 @@ class Slot:
     params: tuple[tuple[str, OptionValue], ...] = ()
     frames: str | None = None
     after: tuple[str, ...] = ()
+    may_fail: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,15 @@ class FeatureBatch:
         constants: by slot name: constants of the slot's model ("logit_scale").
         n: number of samples.
         samples: the samples, for metrics whose arithmetic needs more of them than features (a checklist's answers).
+        lost: by name of a slot that may fail: for each sample, why items of its list have no feature, by their place
+            in the list that was selected.
     """
 
     slots: Mapping[str, Columns | Ragged]
     constants: Mapping[str, Mapping[str, float]]
     n: int
     samples: Sequence[Sample] = ()
+    lost: Mapping[str, Sequence[Mapping[int, tuple[Status, str]]]] = field(default_factory=dict)
 
     def one(self, slot: str, column: str = "embedding") -> np.ndarray:
         """The column of a slot that has exactly one item a sample."""

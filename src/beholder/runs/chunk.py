@@ -24,7 +24,7 @@ from beholder.runs.batching import Failures
 from beholder.runs.item_keys import ItemReader, ReadItem, media_of
 from beholder.runs.looking import FRAMES
 from beholder.runs.make import ContentKey, content_keys
-from beholder.runs.plan import Plan, PlannedMetric
+from beholder.runs.plan import Plan, PlannedMetric, PlannedSlot
 from beholder.runs.scoring import select_items
 from beholder.runs.several import ragged_names, unit_rows
 
@@ -207,11 +207,16 @@ def feature_batch(
     """
     good = _good_rows(work, spaces)
     slots: dict[str, Columns | Ragged] = {}
+    lost: dict[str, list[dict[int, Verdict]]] = {}
     for item in work.planned.slots:
         features, laid = spaces[item.space.hash], work.slots[item.slot.name]
         offsets = np.asarray(laid.offsets, dtype=np.int64)
         starts, ends = offsets[:-1][good], offsets[1:][good]
-        if laid.several and item.several is not None:
+        if item.slot.may_fail:
+            lists, lost[item.slot.name] = _without_lost(item, laid, starts, ends, spaces)
+            of_several = spaces[item.several.hash] if item.several is not None else features
+            slots[item.slot.name] = unfold(lists, laid.several, features, of_several)
+        elif laid.several and item.several is not None:
             lists = [laid.keys[start:end] for start, end in zip(starts, ends, strict=True)]
             slots[item.slot.name] = unfold(lists, laid.several, features, spaces[item.several.hash])
         elif item.slot.many:
@@ -222,7 +227,23 @@ def feature_batch(
             slots[item.slot.name] = _take(features, [laid.keys[start] for start in starts])
     by_slot = {item.slot.name: constants(item.space.hash) for item in work.planned.slots}
     rows = [row for row, ok in zip(work.rows, good, strict=True) if ok]
-    return rows, FeatureBatch(slots, by_slot, len(rows))
+    return rows, FeatureBatch(slots, by_slot, len(rows), lost=lost)
+
+
+def _without_lost(
+    item: PlannedSlot, laid: SlotItems, starts: np.ndarray, ends: np.ndarray, spaces: Mapping[str, SpaceFeatures]
+) -> tuple[list[list[bytes]], list[dict[int, Verdict]]]:
+    """Each row's keys that have a feature, and why the others have none, by their place in the row's list."""
+    plain = spaces[item.space.hash].failures
+    several = spaces[item.several.hash].failures if item.several is not None else {}
+    lists: list[list[bytes]] = []
+    lost: list[dict[int, Verdict]] = []
+    for start, end in zip(starts, ends, strict=True):
+        own = laid.keys[start:end]
+        failed = [(several if key in laid.several else plain).get(key) for key in own]
+        lists.append([key for key, verdict in zip(own, failed, strict=True) if verdict is None])
+        lost.append({at: verdict for at, verdict in enumerate(failed) if verdict is not None})
+    return lists, lost
 
 
 def unfold(
@@ -268,6 +289,8 @@ def frame_records(work: MetricWork, spaces: Mapping[str, SpaceFeatures], rows: S
 def _good_rows(work: MetricWork, spaces: Mapping[str, SpaceFeatures]) -> np.ndarray:
     good = np.ones(len(work.rows), dtype=bool)
     for item in work.planned.slots:
+        if item.slot.may_fail:
+            continue
         failures, laid = dict(spaces[item.space.hash].failures), work.slots[item.slot.name]
         if laid.several and item.several is not None:
             failures = {key: why for key, why in failures.items() if key not in laid.several}

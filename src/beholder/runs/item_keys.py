@@ -34,7 +34,8 @@ def media_of(item: Union[Pair, Derived, Joined, FromFeature]) -> list[Medium]:
     if isinstance(item, Joined):
         return list(item.media)
     if isinstance(item, Pair):
-        return media_of(item.visual) if isinstance(item.visual, (Derived, Joined)) else [item.visual]
+        visual = media_of(item.visual) if isinstance(item.visual, (Derived, Joined)) else [item.visual]
+        return visual if isinstance(item.text, str) else [*visual, item.text]
     source = item.source
     return [item.medium, *(media_of(source) if isinstance(source, Pair) else [source])]
 
@@ -79,7 +80,8 @@ class ItemReader:
             return ReadItem(text_key(item), item, slot.space.hash)
         if isinstance(item, Pair):
             visual = self._read_visual(slot, item.visual)
-            key = hashlib.sha256(visual.key + text_key(item.text)).digest()[:KEY_BYTES]
+            told = text_key(item.text) if isinstance(item.text, str) else b"example" + self._still(item.text).sha256
+            key = hashlib.sha256(visual.key + told).digest()[:KEY_BYTES]
             return ReadItem(key, PairItem(visual.key, visual.item, item.text), visual.space)
         if isinstance(item, FromFeature):
             return self._read_feature(slot, item)
@@ -105,11 +107,12 @@ class ItemReader:
     def _read_derived(self, item: Derived, space: str) -> ReadItem:
         upstream = self._slots[item.slot]
         source = self._read(upstream, item.source)
-        key = self._still(item.medium)
+        key = self._content(item.medium)
+        policy = upstream.slot.frames if key.is_video else None
         make = f"{item.make.__module__}:{item.make.__qualname__}"
         recipe = hash_json({"space": source.space, "make": make, "params": [list(pair) for pair in item.params]})
         digest = hashlib.sha256(key.sha256 + source.key + recipe.encode()).digest()[:KEY_BYTES]
-        return ReadItem(digest, DerivedItem(item, source), space)
+        return ReadItem(digest, DerivedItem(item, source, policy), space)
 
     def _read_joined(self, item: Joined, space: str) -> ReadItem:
         digest = hashlib.sha256(f"joined {len(item.media)}\0".encode())

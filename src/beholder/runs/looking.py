@@ -7,6 +7,7 @@ in memory, however long the videos are.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import queue
 import threading
@@ -16,6 +17,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Union
 
+import numpy as np
+
 from beholder._errors import MissingExtraError, NoValue
 from beholder.media.base import DecodeOptions, Medium, Picture
 from beholder.media.visual import opened
@@ -24,6 +27,9 @@ from beholder.records import Status
 
 FRAMES = "//frames"
 """Column with the record of the frames used, as JSON; "" where there are none."""
+
+COUNTS = "#"
+"""What is put behind a column's name for the column that tells how many numbers each picture has in it."""
 
 _WAITING = 8
 """Units of one visual that wait for the model, at most."""
@@ -49,10 +55,12 @@ class DerivedItem:
     Args:
         derived: what the metric selected.
         source: the item whose feature it needs: its key, itself, and the space of its feature.
+        policy: which frames, where the medium is a video; None where it is a picture.
     """
 
     derived: Derived
     source: tuple[bytes, Any, str]
+    policy: str | None = None
 
 
 Still = Union[Medium, Joined]
@@ -93,13 +101,20 @@ class Head:
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """Said after the last unit where only then it is known: which unit each row is of."""
+
+    units: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class End:
     """A visual has no more units; `failure` says why it has none at all, or not all."""
 
     failure: NoValue | None = None
 
 
-Event = Union[Head, End, Any]
+Event = Union[Head, Repeats, End, Any]
 
 
 @dataclass(frozen=True)
@@ -111,12 +126,14 @@ class Looker:
         together: True when it takes all pictures of a visual at once.
         decode: how files become pixels.
         upstream: finds the features that derived pictures need.
+        streams: True when `prepare` takes an iterator over all pictures of a visual, however many there are.
     """
 
-    prepare: Callable[[Sequence[Picture]], Any]
+    prepare: Callable[..., Any]
     together: bool
     decode: DecodeOptions
     upstream: Upstream
+    streams: bool = False
 
     def events(self, item: Several) -> Iterator[Event]:
         """The head of a visual, then its units."""
@@ -135,7 +152,8 @@ class Looker:
             text = json.dumps(record.to_json(), separators=(",", ":"))
             if self.together:
                 yield Head(text)
-                yield self.prepare(list(video.frames(record.indices)))
+                frames = video.frames(record.indices)
+                yield self.prepare(frames if self.streams else list(frames))
                 return
             distinct = tuple(dict.fromkeys(record.indices))
             place = {index: at for at, index in enumerate(distinct)}
@@ -147,6 +165,9 @@ class Looker:
     def _derived(self, item: DerivedItem) -> Iterator[Event]:
         derived = item.derived
         columns = self.upstream(item)
+        if item.policy is not None:
+            yield from self._derived_of_frames(item, item.policy, split_units(columns))
+            return
         pictures = derived.make(derived.medium.decode(self.decode), columns, **dict(derived.params))
         if not pictures:
             raise NoValue(Status.FAILED, f"{derived.medium.name}: nothing was derived from it, and no reason given")
@@ -156,6 +177,56 @@ class Looker:
             return
         for picture in pictures:
             yield self.prepare([picture])
+
+    def _derived_of_frames(self, item: DerivedItem, policy: str, rows: Mapping[str, Sequence[Any]]) -> Iterator[Event]:
+        """Pictures derived from the frames of a video, each of equal pixels once."""
+        from beholder.media.video import choose_frames
+
+        derived = item.derived
+        known: dict[bytes, int] = {}
+        of_frame: dict[int, list[int]] = {}
+        together: list[Picture] = []
+        yield Head()
+        with opened(derived.medium, self.decode) as video:
+            indices = choose_frames(video, policy).indices
+            row_of = {index: row for row, index in reversed(list(enumerate(indices)))}
+            distinct = list(dict.fromkeys(indices))
+            for index, frame in zip(distinct, video.frames(distinct), strict=True):
+                own = {name: values[row_of[index]] for name, values in rows.items()}
+                units = of_frame.setdefault(index, [])
+                for picture in derived.make(frame, own, **dict(derived.params)):
+                    key = _pixels_key(picture)
+                    new = key not in known
+                    units.append(known.setdefault(key, len(known)))
+                    if new and self.together:
+                        together.append(picture)
+                    elif new:
+                        yield self.prepare([picture])
+        if not known:
+            raise NoValue(Status.ALL_FILTERED, f"{derived.medium.name}: nothing was derived from any of its frames")
+        if self.together:
+            yield self.prepare(together)
+            return
+        yield Repeats(tuple(unit for index in indices for unit in of_frame[index]))
+
+
+def _pixels_key(picture: Picture) -> bytes:
+    return hashlib.sha256(repr(picture.pixels.shape).encode() + picture.pixels.tobytes()).digest()
+
+
+def split_units(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns of one visual of several pictures, as they are stored, as lists with a row a picture."""
+    rows: dict[str, list[Any]] = {}
+    for name, value in columns.items():
+        if name == FRAMES or name.endswith(COUNTS):
+            continue
+        if isinstance(value, str):
+            rows[name] = json.loads(value)
+        elif name + COUNTS in columns:
+            rows[name] = np.split(value, np.cumsum(columns[name + COUNTS])[:-1])
+        else:
+            rows[name] = list(value)
+    return rows
 
 
 def still_pictures(item: Still, decode: DecodeOptions) -> list[Picture]:

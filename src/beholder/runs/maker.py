@@ -9,16 +9,19 @@ from typing import Any, Union
 import numpy as np
 
 from beholder._errors import NoValue
-from beholder.backends.base import ImageEncoder
+from beholder.backends.base import ImageEncoder, Made
 from beholder.backends.kinds import Kind
-from beholder.media.base import DecodeOptions, Picture
+from beholder.media.base import DecodeOptions, Medium, Picture
 from beholder.runs.batching import BatchSize, Done, Failures
 from beholder.runs.looking import DerivedItem, FeatureItem, Looker, Still, VideoItem, still_pictures
-from beholder.runs.make import default_workers, make_plain
+from beholder.runs.make import attempt, default_workers, make_plain
 from beholder.runs.several import PairItem, make_pairs, make_several
 
 _OURS = frozenset({"background", "first_frame", "max_pixels", "frames"})
 """Parameters of a space that say how pixels come about; all others are the method's."""
+
+_EXAMPLES = 64
+"""Example pictures that are kept in the model's form, at most."""
 
 _OPENED = 4
 """Videos that are open at once, at most."""
@@ -50,6 +53,7 @@ class FeatureMaker:
         self.kind, self._backend = kind, backend
         self._params = {name: value for name, value in params.items() if name not in _OURS}
         self._decode, self._pool = decode, pool
+        self._examples: dict[int, tuple[Medium, Any]] = {}
 
     def batch_size(self) -> int:
         """The model's own batch: texts, or visuals."""
@@ -74,7 +78,8 @@ class FeatureMaker:
             return {}
         if self.kind.item == "text":
             return make_plain(items, None, self._backend.encode_texts, pool=self._pool, size=size, done=done)
-        looker = Looker(self._prepare, self._together(), self._decode, lambda item: _source(sources, item))
+        streams = bool(getattr(self._backend, "streams", False))
+        looker = Looker(self._prepare, self._together(), self._decode, lambda item: _source(sources, item), streams)
         ahead = min(default_workers(), _OPENED)
         if self.kind.item == "feature" and not next(iter(items.values())).several:
 
@@ -100,9 +105,10 @@ class FeatureMaker:
         return not self.kind.per_picture or (self.kind.item == "pair" and self._backend.takes_video)
 
     def _prepare_still(self, visual: Still) -> Any:
-        return self._prepare(still_pictures(visual, self._decode))
+        pictures = still_pictures(visual, self._decode)
+        return self._prepare(iter(pictures) if getattr(self._backend, "streams", False) else pictures)
 
-    def _prepare(self, pictures: Sequence[Picture]) -> Any:
+    def _prepare(self, pictures: Any) -> Any:
         if self._of_encoder:
             return self._backend.prepare_image(pictures[0])
         return self._backend.prepare(pictures, **self._preparing)
@@ -130,8 +136,31 @@ class FeatureMaker:
             return self._backend.encode_patches(np.stack(units))
         return self._method(list(units), **self._rest)
 
-    def _call_pairs(self, units: Sequence[Any], pairs: Sequence[tuple[int, str]]) -> Any:
-        return self._method(list(units), list(pairs), **self._rest)
+    def _call_pairs(self, units: Sequence[Any], pairs: Sequence[tuple[int, Any]]) -> Any:
+        if all(isinstance(text, str) for _, text in pairs):
+            return self._method(list(units), list(pairs), **self._rest)
+        examples = {id(example): attempt(self._prepare_example, example) for _, example in pairs}
+        good = [row for row, (_, example) in enumerate(pairs) if not isinstance(examples[id(example)], NoValue)]
+        failures = {
+            row: examples[id(example)] for row, (_, example) in enumerate(pairs) if row not in set(good)
+        }  # fmt: skip
+        if not good:
+            return Made({}, failures)
+        made = self._method(list(units), [(pairs[row][0], examples[id(pairs[row][1])]) for row in good], **self._rest)
+        # Rows without an example repeat a good row: there must be one, and it is never read.
+        places = np.zeros(len(pairs), dtype=np.int64)
+        places[good] = np.arange(len(good))
+        lost = {good[row]: error for row, error in made.failures.items()}
+        return Made({name: array[places] for name, array in made.columns.items()}, failures | lost)
+
+    def _prepare_example(self, medium: Medium) -> Any:
+        """An example in the model's form; the last ones are kept, since every frame of a video comes with them."""
+        if id(medium) not in self._examples:
+            while len(self._examples) >= _EXAMPLES:
+                self._examples.pop(next(iter(self._examples)))
+            made = self._backend.prepare_example(medium.decode(self._decode))
+            self._examples[id(medium)] = (medium, made)
+        return self._examples[id(medium)][1]
 
 
 def _source(sources: Sources, item: Union[DerivedItem, FeatureItem]) -> Mapping[str, Any]:

@@ -83,7 +83,8 @@ def _row(batch: FeatureBatch, at: int) -> FeatureBatch:
             slots[name] = Ragged(_part(value.columns, start, end), np.array([0, end - start]))
         else:
             slots[name] = _part(value, at, at + 1)
-    return FeatureBatch(slots, batch.constants, 1, batch.samples[at : at + 1])
+    lost = {name: rows[at : at + 1] for name, rows in batch.lost.items()}
+    return FeatureBatch(slots, batch.constants, 1, batch.samples[at : at + 1], lost)
 
 
 def _part(columns: Mapping[str, np.ndarray], start: int, end: int) -> dict[str, np.ndarray]:

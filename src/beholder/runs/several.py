@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 import numpy as np
@@ -18,12 +18,24 @@ import numpy as np
 from beholder._errors import BeholderError, NoValue
 from beholder.backends.base import Columns
 from beholder.backends.columns import object_column
+from beholder.media.base import Medium
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Done, Encode, Failures, checked, encode_batch, model_raised, out_of_memory
-from beholder.runs.looking import FRAMES, End, Event, Head, Looker, Several, Still, look_ahead, still_pictures
+from beholder.runs.looking import (
+    COUNTS,
+    FRAMES,
+    End,
+    Event,
+    Head,
+    Looker,
+    Repeats,
+    Several,
+    Still,
+    look_ahead,
+    split_units,
+    still_pictures,
+)
 from beholder.runs.make import prepared
-
-COUNTS = "#"
 
 _MOST_PAIRS = 4096
 
@@ -37,12 +49,12 @@ class PairItem:
     Args:
         key: content key of the visual.
         visual: a still picture, joined media, or a visual of several pictures.
-        text: the text.
+        text: the text, or the example picture.
     """
 
     key: bytes
     visual: Union[Still, Several]
-    text: str
+    text: Union[str, Medium]
 
 
 @dataclass
@@ -84,18 +96,7 @@ class _Rows:
 
 def unit_rows(columns: Columns, row: int) -> dict[str, list[Any]]:
     """An item's rows by column, one a unit, from the columns that were stored of it."""
-    rows: dict[str, list[Any]] = {}
-    for name, array in columns.items():
-        if name == FRAMES or name.endswith(COUNTS):
-            continue
-        value = array[row]
-        if isinstance(value, str):
-            rows[name] = json.loads(value)
-        elif name + COUNTS in columns:
-            rows[name] = np.split(value, np.cumsum(columns[name + COUNTS][row])[:-1])
-        else:
-            rows[name] = list(value)
-    return rows
+    return split_units({name: array[row] for name, array in columns.items()})
 
 
 def ragged_names(columns: Columns) -> set[str]:
@@ -141,6 +142,8 @@ def make_several(
     for key, event in look_ahead(items, looker, pool, ahead=ahead):
         if isinstance(event, Head):
             rows[key], counts[key] = _Rows(event), 0
+        elif isinstance(event, Repeats):
+            rows[key].head = replace(rows[key].head, repeats=event.units)
         elif isinstance(event, End):
             if event.failure is not None:
                 rows.pop(key, None)
@@ -205,7 +208,7 @@ def make_pairs(
         (status, reason) of the pairs that have no feature.
     """
     failures: Failures = {}
-    texts: dict[bytes, list[tuple[bytes, str]]] = {}
+    texts: dict[bytes, list[tuple[bytes, Any]]] = {}
     visuals: dict[bytes, Any] = {}
     for key, item in items.items():
         texts.setdefault(item.key, []).append((key, item.text))
@@ -307,6 +310,9 @@ def _several_pairs(
         if isinstance(event, Head):
             for row in rows.values():
                 row.head = event
+        elif isinstance(event, Repeats):
+            for row in rows.values():
+                row.head = replace(row.head, repeats=event.units)
         elif isinstance(event, End):
             if event.failure is not None:
                 lost.update({key: (Status(event.failure.status), event.failure.reason) for key in rows})
