@@ -34,6 +34,9 @@ _TARGETS = {
     "agree": "beholder.comparing.agree",
     "bench": "beholder.protocol_runs",
     "compare": "beholder.comparing.compare",
+    "compute_artscore": "beholder.helpers",
+    "compute_facescore": "beholder.helpers",
+    "compute_facesim_cur": "beholder.helpers",
     "evaluate": "beholder.api",
     "get_score_model": "beholder.scorers",
     "list_all_clipscore_models": "beholder.scorers",
@@ -43,6 +46,7 @@ _TARGETS = {
     "list_metrics": "beholder.api",
     "list_models": "beholder.api",
     "list_protocols": "beholder.protocol_runs",
+    "load_artscore_model": "beholder.helpers",
     "merge": "beholder.runs.merge",
     "open_run": "beholder.api",
     "open_run_folder": "beholder.runs.results",
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
     from beholder.comparing.agree import agree
     from beholder.comparing.compare import compare
     from beholder.experiments import run_lab
+    from beholder.helpers import compute_artscore, compute_facescore, compute_facesim_cur, load_artscore_model
     from beholder.metrics.base import SampleMetric
     from beholder.protocol_runs import bench, list_protocols
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary
@@ -103,6 +108,9 @@ __all__ = [
     "agree",
     "bench",
     "compare",
+    "compute_artscore",
+    "compute_facescore",
+    "compute_facesim_cur",
     "evaluate",
     "get_score_model",
     "list_all_clipscore_models",
@@ -112,6 +120,7 @@ __all__ = [
     "list_metrics",
     "list_models",
     "list_protocols",
+    "load_artscore_model",
     "merge",
     "open_run",
     "open_run_folder",

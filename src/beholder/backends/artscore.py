@@ -142,7 +142,10 @@ class ArtScorer:
         self._device = choose_device(device, dtype=model.dtype)
         self.device = str(self._device)
         self.batch = 16 if self._device.type == "cpu" else 64
-        network = load_network(read_states([Path(model.location)]), name=model.asked, dtype=model.dtype)
+        state = read_states([Path(model.location)])
+        arch, dense = architecture(state)
+        self.network = f"{arch} with {'two maps' if dense else 'one map'} behind it"
+        network = load_network(state, name=model.asked, dtype=model.dtype)
         self._network: Any = network.to(self._device)
         self._dtype = next(self._network.parameters()).dtype
         self._table = to_torch(_PIXELS["train"].table()).to(self._device)
@@ -156,6 +159,11 @@ class ArtScorer:
         height, width = _PIXELS["readme"].resized(*pixels.shape[:2])
         whole = dataclasses.replace(_PIXELS["readme"], resize="squash", size=(height, width))
         return whole.to_uint8(pixels)
+
+    def to_float(self, picture: Picture, resize: str = "train") -> np.ndarray:
+        """(3, h, w) float32: what the network is given of a picture."""
+        prepared, table = self.prepare([picture], resize), _PIXELS["train"].table()
+        return np.stack([table[channel][prepared[channel]] for channel in range(3)])
 
     def score_images(self, visuals: Sequence[Any]) -> Made:
         """The column "score" (n,) float32; pictures of one size go through the network together."""

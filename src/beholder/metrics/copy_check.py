@@ -93,7 +93,7 @@ class CopyCheck(SampleMetric):
         values = np.zeros(batch.n)
         evidence: dict[int, Mapping[str, Any]] = {}
         for row in range(batch.n):
-            found = compare(_part(outputs, row), _part(references, row), distance=int(self.options["distance"]))
+            found = compare(_part(outputs, row), _part(references, row), distance=int(str(self.options["distance"])))
             if "image" in batch.slots:
                 found |= _cosine(_part(batch.rows_of("image"), row), _part(batch.many("images"), row))
             values[row], evidence[row] = float(found["exact"] or found["near"]), found

@@ -57,6 +57,15 @@ class QuickScorer:
             table = with_final_scores(table, planned.label, planned.metric)
         return table, notice_lines(header for header, _ in scored)
 
+    def load(self) -> dict[str, Any]:
+        """Loads all models now, by key, so that what is wrong with them shows before the first picture."""
+        from beholder.backends.pool import load_model
+
+        for key, model in self._plan.models.items():
+            if key not in self._loaded:
+                self._loaded[key] = load_model(model, device=self._config.device)
+        return self._loaded
+
     def release(self) -> None:
         """Unloads the models."""
         for model in self._loaded.values():
