@@ -34,9 +34,9 @@ _TARGETS = {
     "agree": "beholder.comparing.agree",
     "bench": "beholder.protocol_runs",
     "compare": "beholder.comparing.compare",
-    "compute_artscore": "beholder.helpers",
-    "compute_facescore": "beholder.helpers",
-    "compute_facesim_cur": "beholder.helpers",
+    "compute_artscore": "beholder.helpers.artness",
+    "compute_facescore": "beholder.helpers.faces",
+    "compute_facesim_cur": "beholder.helpers.faces",
     "evaluate": "beholder.api",
     "get_score_model": "beholder.scorers",
     "list_all_clipscore_models": "beholder.scorers",
@@ -46,7 +46,7 @@ _TARGETS = {
     "list_metrics": "beholder.api",
     "list_models": "beholder.api",
     "list_protocols": "beholder.protocol_runs",
-    "load_artscore_model": "beholder.helpers",
+    "load_artscore_model": "beholder.helpers.artness",
     "merge": "beholder.runs.merge",
     "open_run": "beholder.api",
     "open_run_folder": "beholder.runs.results",
@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from beholder.comparing.agree import agree
     from beholder.comparing.compare import compare
     from beholder.experiments import run_lab
-    from beholder.helpers import compute_artscore, compute_facescore, compute_facesim_cur, load_artscore_model
+    from beholder.helpers.artness import compute_artscore, load_artscore_model
+    from beholder.helpers.faces import compute_facescore, compute_facesim_cur
     from beholder.metrics.base import SampleMetric
     from beholder.protocol_runs import bench, list_protocols
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary

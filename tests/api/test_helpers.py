@@ -31,7 +31,7 @@ from beholder._identity import MetricSpec
 from beholder.backends import pool
 from beholder.backends.artscore import ArtScorer
 from beholder.backends.cards_scores import ARTSCORE_FILE
-from beholder.helpers import release_models
+from beholder.helpers.calls import release_models
 
 ALICE, BOB = 0, 60
 """Angles of two persons' embeddings: their cosine is 0.5."""

@@ -1,13 +1,4 @@
-"""Calls for one job each, as the metrics page types them: face quality, face similarity, artness.
-
-    score = compute_facescore("outputs/face.png", device="cuda")
-    score = compute_facesim_cur(ref_paths=["ref/a.png"], gen_paths=["gen/a.png"], device="cuda")
-    model = load_artscore_model(device="cuda")
-    score = model(Image.open("sample.png"))
-
-A result prints as its number; where there is none it prints its status, and `float()` raises an error that says why.
-Models stay loaded between calls with the same settings, up to a few; `release_models()` unloads them.
-"""
+"""compute_facescore and compute_facesim_cur, and what they give."""
 
 from __future__ import annotations
 
@@ -21,18 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import OptionError, UserError
-from beholder._identity import MetricSpec, OptionValue
-from beholder.manifest.schema import Sample
-from beholder.media.base import DecodeOptions, Medium
-from beholder.records import Score, Status
-from beholder.runs.config import RunConfig, make_config
-from beholder.runs.plan import Plan, make_plan
-from beholder.runs.quick import QuickScorer
-from beholder.score_table import media_list, score_table
-
-_KEPT = 4
-"""Sets of loaded models that are kept."""
+from beholder._errors import OptionError
+from beholder._identity import OptionValue
+from beholder.helpers.calls import as_float, one_medium, printed, scores_of
+from beholder.records import Status
+from beholder.score_table import media_list
 
 
 @dataclass(frozen=True)
@@ -79,10 +63,10 @@ class FaceScoreResult:
         return len(self.faces)
 
     def __float__(self) -> float:
-        return _float(self.value, self.status, self.reason)
+        return as_float(self.value, self.status, self.reason)
 
     def __str__(self) -> str:
-        return _printed(self.value, self.status, self.reason)
+        return printed(self.value, self.status, self.reason)
 
 
 @dataclass(frozen=True)
@@ -142,11 +126,11 @@ class FaceSimResult:
     def __float__(self) -> float:
         statuses = sorted({str(pair.status) for pair in self.pairs if pair.value is None})
         reasons = "; ".join(dict.fromkeys(pair.reason or "" for pair in self.pairs if pair.value is None))
-        return _float(self.value, ", ".join(statuses), reasons)
+        return as_float(self.value, ", ".join(statuses), reasons)
 
     def __str__(self) -> str:
         statuses = sorted({str(pair.status) for pair in self.pairs})
-        return _printed(self.value, ", ".join(statuses), f"none of {len(self.pairs)} pairs has a value")
+        return printed(self.value, ", ".join(statuses), f"none of {len(self.pairs)} pairs has a value")
 
 
 def compute_facescore(
@@ -185,7 +169,7 @@ def compute_facescore(
     options: dict[str, OptionValue] = {"aggregate": aggregate, "threshold": threshold, "detector": detector}
     if model_name is not None or med_config is not None:
         options["model"] = _facescore_model(model_name, med_config)
-    score = _scores("facescore", options, [(_one(path), ())], device, cache_dir, offline)[0]
+    score = scores_of("facescore", options, [(one_medium(path), ())], device, cache_dir, offline)[0]
     evidence = score.evidence or {}
     faces = tuple(
         Face(item["score"], tuple(item["box"]), item["confidence"], item["official"])
@@ -228,178 +212,12 @@ def compute_facesim_cur(
         )
     options: dict[str, OptionValue] = {"model": model, "matching": matching, "clip": clip}
     samples = [(made, (real,)) for real, made in zip(references, generated, strict=True)]
-    scores = _scores("facesim_cur", options, samples, device, cache_dir, offline)
+    scores = scores_of("facesim_cur", options, samples, device, cache_dir, offline)
     pairs = tuple(
         FacePair(real.name, made.name, score.value, score.status, score.reason, (score.evidence or {}).get("side"))
         for real, made, score in zip(references, generated, scores, strict=True)
     )
     return FaceSimResult(pairs, scores[0].metric)
-
-
-class ArtScoreModel:
-    """A loaded ArtScore network that is called with pictures. Only ranks and differences of its scores mean anything.
-
-    Args:
-        config: settings.
-        plan: the metric and its model.
-        resize: "train" or "readme".
-    """
-
-    def __init__(self, config: RunConfig, plan: Plan, *, resize: str) -> None:
-        self._plan, self._resize = plan, resize
-        self._quick = QuickScorer(plan, config)
-        self._backend: Any = next(iter(self._quick.load().values()))
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Checkpoint, network, preprocessing and what the scores mean."""
-        (model,) = self._plan.models.values()
-        return {
-            "checkpoint": model.card.files[0], "weights_sha256": model.weights_sha256, "model": model.id,
-            "network": self._backend.network, "resize": self._resize,
-            "preprocessing": dict(model.preprocessing[self._resize]), "device": self._backend.device,
-            "notes": model.card.notes,
-        }  # fmt: skip
-
-    def __call__(self, images: Any) -> Any:
-        """One picture (PIL of any mode, path, bytes, array) to a float; a list of n to an (n,) float64 array.
-
-        Raises:
-            UserError: a picture that cannot be read, with its reason.
-        """
-        media = media_list(images)
-        if not media:
-            raise OptionError("at least one picture is needed", got="none")
-        scores = _score_media(self._quick, self._plan, [(medium, ()) for medium in media])
-        values = [_float(score.value, score.status, score.reason) for score in scores]
-        return np.array(values) if isinstance(images, (list, tuple)) else values[0]
-
-    def score(self, path: Any) -> float:
-        """The score of one picture."""
-        return float(self(path))
-
-    def transform(self, image: Any) -> np.ndarray:
-        """(3, h, w) float32: what the network is given of a picture."""
-        result: np.ndarray = self._backend.to_float(_one(image).decode(DecodeOptions()), self._resize)
-        return result
-
-    def close(self) -> None:
-        """Unloads the network; the next call loads it again."""
-        self._quick.release()
-
-
-def load_artscore_model(
-    checkpoint_path: str | os.PathLike[str] | None = None,
-    device: str = "auto",
-    *,
-    resize: str = "train",
-    dtype: str = "auto",
-    cache_dir: str | None = None,
-    offline: bool | None = None,
-) -> ArtScoreModel:
-    """Loads ArtScore.
-
-    Args:
-        checkpoint_path: a checkpoint or the folder that holds one; None looks into the folder that
-            WORLDFOUNDRY_CKPT_DIR names, and then where all weights are.
-        device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        resize: "train" squashes to 224×224; "readme" brings the short side to 224.
-        dtype: "auto", "float32", "bfloat16", "float16".
-        cache_dir: folder to look for weights in first.
-        offline: True never fetches anything.
-
-    Raises:
-        UserError: no checkpoint, with the places looked in and how to get it; several; one that does not fit; a device
-            that this machine does not have.
-
-    Source: arXiv 2305.04923.
-    """
-    options: dict[str, OptionValue] = {"resize": resize}
-    if checkpoint_path is not None:
-        options["model"] = f"artscore:{os.path.abspath(os.path.expanduser(checkpoint_path))}"
-    config, plan = _planned("artscore", options, device, cache_dir, offline, dtype=dtype)
-    return ArtScoreModel(config, plan, resize=resize)
-
-
-def compute_artscore(
-    path: Any, device: str = "auto", *, checkpoint_path: str | os.PathLike[str] | None = None, resize: str = "train"
-) -> Any:
-    """ArtScore of a picture (a float) or of a list of pictures (an array); see `load_artscore_model`."""
-    return _artscore(None if checkpoint_path is None else os.fspath(checkpoint_path), device, resize)(path)
-
-
-def release_models() -> None:
-    """Unloads the models that the functions here keep."""
-    _quick.cache_clear()
-    _artscore.cache_clear()
-
-
-@lru_cache(maxsize=1)
-def _artscore(checkpoint_path: str | None, device: str, resize: str) -> ArtScoreModel:
-    return load_artscore_model(checkpoint_path, device, resize=resize)
-
-
-def _planned(
-    metric: str,
-    options: dict[str, OptionValue],
-    device: str,
-    cache_dir: str | None,
-    offline: bool | None,
-    *,
-    dtype: str = "auto",
-) -> tuple[RunConfig, Plan]:
-    from beholder.backends.devices import choose_device
-    from beholder.metrics.base import make_metric
-
-    made = make_metric(MetricSpec(metric, dict(options)))
-    config = make_config(
-        {"metrics": (made.identity,), "device": device, "dtype": dtype, "cache_dir": cache_dir, "offline": offline},
-        source="the call",
-    )
-    choose_device(device, dtype=dtype)
-    return config, make_plan(config, metrics=[made])
-
-
-@lru_cache(maxsize=_KEPT)
-def _quick(
-    metric: str,
-    options: tuple[tuple[str, OptionValue], ...],
-    device: str,
-    cache_dir: str | None,
-    offline: bool | None,
-) -> tuple[QuickScorer, Plan]:
-    config, plan = _planned(metric, dict(options), device, cache_dir, offline)
-    return QuickScorer(plan, config), plan
-
-
-def _scores(
-    metric: str,
-    options: dict[str, OptionValue],
-    items: Sequence[tuple[Medium, tuple[Medium, ...]]],
-    device: str,
-    cache_dir: str | None,
-    offline: bool | None,
-) -> list[Score]:
-    """Scores of (output, references), with the models of the last calls where they fit."""
-    quick, plan = _quick(metric, tuple(sorted(options.items())), device, cache_dir, offline)
-    return _score_media(quick, plan, items)
-
-
-def _score_media(quick: QuickScorer, plan: Plan, items: Sequence[tuple[Medium, tuple[Medium, ...]]]) -> list[Score]:
-    samples = [
-        Sample(str(at), output, row=at + 1, references=references) for at, (output, references) in enumerate(items)
-    ]
-    table, notices = quick.score(samples)
-    couples: list[tuple[Medium, str | None]] = [(output, None) for output, _ in items]
-    found = score_table(table, plan, couples, [output for output, _ in items], [None], notices, pairs=True)
-    return [row.score for row in found.rows]
-
-
-def _one(picture: Any) -> Medium:
-    media = media_list(picture)
-    if len(media) != 1:
-        raise OptionError("one picture is needed", got=f"{len(media)}")
-    return media[0]
 
 
 def _facescore_model(model_name: str | None, med_config: str | os.PathLike[str] | None) -> str:
@@ -434,13 +252,3 @@ def _links() -> tempfile.TemporaryDirectory[str]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
-
-
-def _float(value: float | None, status: Any, reason: str | None) -> float:
-    if value is None:
-        raise UserError("float() needs a score with a value", got=f"status {status} ({reason})")
-    return value
-
-
-def _printed(value: float | None, status: Any, reason: str | None) -> str:
-    return str(value) if value is not None else f"{status} ({reason})"
