@@ -32,6 +32,7 @@ _TARGETS = {
     "UserError": "beholder._errors",
     "VQAScore": "beholder.scorers",
     "agree": "beholder.comparing.agree",
+    "attributes": "beholder.attributing.call",
     "bench": "beholder.protocol_runs",
     "compare": "beholder.comparing.compare",
     "compute_artscore": "beholder.helpers.artness",
@@ -62,6 +63,7 @@ _TARGETS = {
 if TYPE_CHECKING:
     from beholder._errors import BeholderError, InputError, UserError
     from beholder.api import evaluate, list_metrics, list_models, open_run, run, score
+    from beholder.attributing.call import attributes
     from beholder.backends.fake import FakeEncoder
     from beholder.backends.fake_models import FakeModel
     from beholder.backends.pool import register_encoder, register_model
@@ -107,6 +109,7 @@ __all__ = [
     "UserError",
     "VQAScore",
     "agree",
+    "attributes",
     "bench",
     "compare",
     "compute_artscore",

@@ -110,7 +110,7 @@ def verify(
     found = run if isinstance(run, Run) else Run(os.fspath(run))
     if not found.finished:
         raise UserError("only a finished run can be verified", got=str(found.path), fix="Run the same command again")
-    config = _config(found, data=data, device=device, cache_dir=cache_dir, offline=offline)
+    config = run_config(found, data=data, device=device, cache_dir=cache_dir, offline=offline)
     plan = make_plan(config, metrics=[str(entry["identity"]) for entry in found.header["metrics"]])
     labels = [str(entry["label"]) for entry in found.header["metrics"]]
     old = _rows(found, labels, n, seed)
@@ -130,8 +130,8 @@ def verify(
     )
 
 
-def _config(found: Run, *, data: str | None, **changes: Any) -> RunConfig:
-    """The run's own settings, its input where it is now."""
+def run_config(found: Run, *, data: str | None, **changes: Any) -> RunConfig:
+    """The settings of a run, its input where it is now; metrics, model and output folder are left out."""
     asked: dict[str, Any] = {k: v for k, v in found.header["asked"].items() if v is not None and k not in _UNUSED}
     asked |= {name: value for name, value in changes.items() if value is not None}
     places = found.header.get("input")

@@ -14,6 +14,7 @@ from beholder.cli.lazy import LazyCommands
 COMMANDS = {
     "run": ("Score", "beholder.cli.run"),
     "score": ("Score", "beholder.cli.score"),
+    "attributes": ("Score", "beholder.cli.attributes"),
     "bench": ("Score", "beholder.cli.bench"),
     "merge": ("Score", "beholder.cli.merge"),
     "show": ("Look", "beholder.cli.show"),

@@ -32,15 +32,18 @@ class QuickScorer:
     Args:
         plan: what to score.
         config: the settings.
+        keep_features: True keeps features in memory from one handful to the next, for handfuls that share pictures or
+            texts.
     """
 
-    def __init__(self, plan: Plan, config: RunConfig) -> None:
+    def __init__(self, plan: Plan, config: RunConfig, *, keep_features: bool = False) -> None:
         self._plan, self._config = plan, config
         self._loaded: dict[str, Any] = {}
+        self._kept = FeatureStore(None) if keep_features else None
 
     def score(self, samples: Iterable[Sample]) -> tuple[pa.Table, list[str]]:
         """The rows of samples, and the notices."""
-        store = FeatureStore(None)
+        store = self._kept or FeatureStore(None)
         scorer = Scorer(self._plan, self._config, store, pad=False, loaded=self._loaded)
         try:
             scored = []
@@ -49,7 +52,8 @@ class QuickScorer:
                 scored.append(scorer.score(chunk, columns))
         finally:
             scorer.close(keep_models=True)
-            store.close()
+            if store is not self._kept:
+                store.close()
         tables = [pa.Table.from_batches([batch]) for _, batch in scored]
         schema = unify([table.schema for table in tables])
         table = pa.concat_tables([conform(table, schema) for table in tables])
@@ -67,7 +71,10 @@ class QuickScorer:
         return self._loaded
 
     def release(self) -> None:
-        """Unloads the models."""
+        """Unloads the models and lets go of kept features."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = FeatureStore(None)
         for model in self._loaded.values():
             model.close()
         self._loaded.clear()
