@@ -15,7 +15,7 @@ from beholder.runs.config import make_config
 from beholder.runs.progress import Progress
 from beholder.runs.results import Run
 from beholder.runs.session import OpenRun, Session, execute
-from beholder.score_table import ScoreTable, checked_texts, media_list, score_table
+from beholder.score_table import ScoreTable, checked_texts, mask_list, media_list, score_table
 
 if TYPE_CHECKING:
     pass
@@ -197,6 +197,8 @@ def score(
     texts: str | Sequence[str] | None = None,
     references: Any = None,
     reference_texts: Sequence[str] | None = None,
+    masks: Any = None,
+    seg_prompt: str | Sequence[str] | None = None,
     pairs: bool = False,
     model: str | None = None,
     device: str = "auto",
@@ -219,6 +221,8 @@ def score(
         texts: one text or a list; every image is scored with every text.
         references: reference images of every image.
         reference_texts: reference captions of every image, for `clip_score(variant=ref_hessel)`.
+        masks: one mask an image, for metrics of the segmented subject: files, arrays, run lengths, polygons.
+        seg_prompt: the phrase, or phrases tried in order, that a segmenter finds the subject by.
         pairs: score image i with text i only; the lists must be equally long.
         model: encoder, when the metric names none.
         device: as in `evaluate`; so are the others.
@@ -242,17 +246,21 @@ def score(
     real = tuple(media_list(references, value_range=value_range))
     extras = {} if reference_texts is None else {"reference_texts": checked_texts(reference_texts, "reference_texts")}
     couples = list(zip(media, captions)) if pairs else [(medium, text) for medium in media for text in captions]
+    drawn = dict(zip(map(id, media), mask_list(masks, len(media))))
     samples = [
-        Sample(str(at), medium, row=at + 1, prompt=text, references=real, extras=extras)
+        Sample(
+            str(at), medium, row=at + 1, prompt=text, references=real, extras=extras, seg_prompt=seg_prompt,
+            masks=drawn[id(medium)],
+        )
         for at, (medium, text) in enumerate(couples)
-    ]
+    ]  # fmt: skip
     if not samples:
         raise OptionError(f"score needs at least one {'text' if media else 'image'}", got="none")
     from beholder.runs.engine import chunks
     from beholder.runs.plan import make_plan
     from beholder.runs.quick import score_in_memory
 
-    plan = make_plan(config, metrics=[metric])
+    plan = make_plan(config, metrics=[metric], samples=samples)
     table, notices = score_in_memory(plan, config, chunks(samples))
     return score_table(table, plan, couples, media, captions, notices, pairs=pairs)
 

@@ -110,6 +110,23 @@ def media_list(value: Any, *, value_range: tuple[float, float] | None = None) ->
     ]
 
 
+def mask_list(value: Any, count: int) -> list[Any]:
+    """One mask for each of `count` images, as samples have them; None for each where none were given.
+
+    Raises:
+        OptionError: another number of masks.
+    """
+    from beholder.manifest.schema import is_written_mask
+    from beholder.media.sources import as_medium
+
+    if value is None:
+        return [None] * count
+    masks = [mask if mask is None or is_written_mask(mask) else as_medium(mask) for mask in _several(value)]
+    if len(masks) != count:
+        raise OptionError("there must be one mask for each image", got=f"{len(masks)} masks and {count} images")
+    return masks
+
+
 def _several(value: Any) -> list[Any]:
     """One visual or several as a list. An open file is one image, though it can be iterated."""
     if value is None:

@@ -17,7 +17,7 @@ from beholder.runs.config import RunConfig, make_config
 from beholder.runs.engine import Scorer, chunks
 from beholder.runs.folder import make_header
 from beholder.runs.inputs import config_source
-from beholder.runs.plan import Plan, make_plan, score_names
+from beholder.runs.plan import Plan, look_ahead, make_plan, score_names
 from beholder.runs.results import Run
 from beholder.runs.store import FeatureStore
 
@@ -111,7 +111,8 @@ def verify(
     if not found.finished:
         raise UserError("only a finished run can be verified", got=str(found.path), fix="Run the same command again")
     config = run_config(found, data=data, device=device, cache_dir=cache_dir, offline=offline)
-    plan = make_plan(config, metrics=[str(entry["identity"]) for entry in found.header["metrics"]])
+    asked = [str(entry["identity"]) for entry in found.header["metrics"]]
+    plan = make_plan(config, metrics=asked, samples=config_source(config) if look_ahead(config, asked) else None)
     labels = [str(entry["label"]) for entry in found.header["metrics"]]
     old = _rows(found, labels, n, seed)
     new = _score_again(config, plan, labels, set(old))

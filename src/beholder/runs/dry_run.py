@@ -111,7 +111,7 @@ def dry_run(config: RunConfig, *, source: SampleSource | None = None) -> DryRun:
     source = source if source is not None else config_source(config)
     source.check()
     try:
-        plan = make_plan(config.model_copy(update={"offline": True}), source=source)
+        plan = make_plan(config.model_copy(update={"offline": True}), samples=source if source.replayable else None)
     except WeightsMissingError:
         return _without_weights(config, source)
     samples, needed, stored, rates = _count(plan, config, source)

@@ -13,7 +13,7 @@ from beholder._identity import MetricSpec, format_value, parse_spec
 from beholder.backends.base import LoadOptions, ResolvedModel
 from beholder.backends.kinds import Kind, kind_of
 from beholder.manifest.columns import canonical_name
-from beholder.manifest.schema import SampleSource
+from beholder.manifest.schema import Sample
 from beholder.media.sampling import FramePolicy
 from beholder.metrics.base import SampleMetric, Slot, make_metric
 from beholder.runs.config import RunConfig
@@ -218,7 +218,7 @@ def make_plan(
     *,
     metrics: Sequence[AskedMetric] | None = None,
     resolve: Resolver | None = None,
-    source: SampleSource | None = None,
+    samples: Iterable[Sample] | None = None,
 ) -> Plan:
     """Resolves every model that the metrics need and lays out the feature spaces.
 
@@ -226,12 +226,13 @@ def make_plan(
         config: the run's settings.
         metrics: metrics to use instead of `config.metrics` (may be objects).
         resolve: finds a model by name; the backends' pool by default.
-        source: the data set, for metrics that look ahead; None leaves them as they were asked for.
+        samples: the data set, read once more for each metric that looks ahead; None leaves those as they were asked
+            for.
     """
     resolve = resolve or _pool_resolver(config)
     made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
-    if source is not None and source.replayable:
-        made = [(metric.fitted(source) if metric.looks_ahead else metric, label) for metric, label in made]
+    if samples is not None:
+        made = [(metric.fitted(samples) if metric.looks_ahead else metric, label) for metric, label in made]
     if config.commercial_only:
         check_commercial(metric for metric, _ in made)
     labels = make_labels(made)

@@ -181,7 +181,7 @@ def preflight(
     source = source if source is not None else config_source(config)
     source.check()
     if plan is None:
-        plan = make_plan(config, metrics=metrics, source=source)
+        plan = make_plan(config, metrics=metrics, samples=source if source.replayable else None)
     config = config.model_copy(update={"by": group_columns(config.by)})
     check_not_scores(config.by, [planned.label for planned in plan.metrics])
     check_columns(config.by, source)
