@@ -92,7 +92,7 @@ def patch_pass(tower: Tower, pixels: Any) -> PatchTokens:
             f"pictures must give one global token and {count} patches", got=f"{tokens.shape[1]} tokens",
             fix="Their size must be the model's own",
         )  # fmt: skip
-    total = None
+    total: Any = None
     for block in tower.blocks[:-1]:
         normed = block.norm(tokens)
         weights = _attention(block, normed, normed)

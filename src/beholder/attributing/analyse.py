@@ -1,0 +1,266 @@
+"""From two encoded sets to rows of tables: every statistic with its interval, null level, p and corrected value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from beholder.attributing.encode import EncodedSet
+from beholder.attributing.lists import Attribute
+from beholder.attributing.settings import AttributeSettings
+from beholder.functional.divergence import Direction, condition_numbers, pairs
+from beholder.functional.maps import pool_cells, regional_kl
+from beholder.functional.placement import Background
+from beholder.functional.relevance import relevance
+from beholder.functional.score_sums import fit
+from beholder.records import Status
+from beholder.stats.correction import benjamini_hochberg
+from beholder.stats.map_sets import JudgedMap, MapSettings, judge_maps
+from beholder.stats.resample import Judged
+from beholder.stats.score_sets import Density, ScoreSettings, judge_scores
+
+LEAST = 3
+"""Images that a set needs for a distribution."""
+PARTS = ("low", "high", "null_mean", "null_level", "p", "corrected")
+_SINGLE = ("sad", "mean_difference", "w1", "jsd")
+_SIZES = ("mar", "level", "mar_shape")
+_PLACES = ("jsd", "w1_x", "w1_y", "shift_x", "shift_y", "spread_ratio")
+_CORRECTED = ("sad", "mar", "placement_jsd")
+"""Statistics whose p-values are adjusted over attributes (Benjamini-Hochberg), as `<name>_q`."""
+
+Row = dict[str, Any]
+
+
+@dataclass
+class SetReport:
+    """What the comparison of one generated set with the reference gives.
+
+    Args:
+        attributes: one row an attribute.
+        pairs: one row a pair.
+        summary: one row.
+        maps: arrays (C, rows, columns) by name, with `valid` (C,) telling which hold something; {} without maps.
+    """
+
+    attributes: list[Row]
+    pairs: list[Row]
+    summary: Row
+    maps: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def compare_sets(
+    ref: EncodedSet, gen: EncodedSet, attributes: Sequence[Attribute], settings: AttributeSettings
+) -> SetReport:
+    """Every statistic of one generated set against the reference."""
+    rows: list[Row] = [
+        {"set": gen.name, "attribute": item.name, "group": item.group, "positive": item.positive,
+         "counterpart": item.counterpart} for item in attributes
+    ]  # fmt: skip
+    pair_rows: list[Row] = []
+    summary: Row = {"set": gen.name, "n_ref": int(ref.ok.sum()), "n_gen": int(gen.ok.sum())}
+    if settings.by_class:
+        _add_scores_by_class(rows, ref, gen, settings)
+    else:
+        pair_rows = _add_scores(rows, summary, ref, gen, attributes, settings)
+    maps = _add_maps(rows, ref, gen, settings)
+    for name in _CORRECTED:
+        _adjust(rows, name)
+    _adjust(pair_rows, "pad")
+    _adjust(pair_rows, "dependence")
+    _summarise(summary, rows, gen)
+    return SetReport(rows, pair_rows, summary, maps)
+
+
+def score_settings(settings: AttributeSettings) -> ScoreSettings:
+    """The part of the settings that statistics of scores take."""
+    return ScoreSettings(
+        unit=settings.unit, direction=cast("Direction", settings.direction), density=cast("Density", settings.density),
+        floor=settings.floor, seed=settings.seed, resamples=settings.resamples, permutations=settings.permutations,
+        level=settings.level,
+    )  # fmt: skip
+
+
+def _add_scores(
+    rows: list[Row],
+    summary: Row,
+    ref: EncodedSet,
+    gen: EncodedSet,
+    attributes: Sequence[Attribute],
+    settings: AttributeSettings,
+) -> list[Row]:
+    sides = [side.scores[side.ok] for side in (ref, gen)]
+    counts = [len(side) for side in sides]
+    for row in rows:
+        row |= {"n_ref": counts[0], "n_gen": counts[1], "status": Status.OK.value}
+    if min(counts) < LEAST:
+        for row in rows:
+            row["status"] = Status.NOT_ENOUGH_EVIDENCE.value
+        return []
+    found = judge_scores(sides[0], sides[1], score_settings(settings))
+    for name in _SINGLE:
+        for c, row in enumerate(rows):
+            _put(row, name, found[name], c)
+    for name in ("sad_mean", "pad_mean"):
+        if name in found:
+            _put(summary, name, found[name], None)
+    if settings.score == "ra_clip_score":
+        _add_relevance(rows, sides, settings)
+    first, second = pairs(len(attributes))
+    condition = condition_numbers(fit(sides[0], unit=settings.unit), floor=settings.floor)
+    made = []
+    for k, (i, j) in enumerate(zip(first, second)):
+        row = {"set": gen.name, "first": attributes[i].name, "second": attributes[j].name}
+        _put(row, "pad", found["pad"], k)
+        _put(row, "dependence", found["dependence"], k)
+        made.append(row | {"condition_number": float(condition[k])})
+    return made
+
+
+def _add_scores_by_class(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: AttributeSettings) -> None:
+    for c, row in enumerate(rows):
+        sides = [side.scores[side.rows_of(row["attribute"])][:, [c]] for side in (ref, gen)]
+        row |= {"n_ref": len(sides[0]), "n_gen": len(sides[1])}
+        if min(map(len, sides)) < LEAST:
+            row["status"] = Status.NOT_ENOUGH_EVIDENCE.value
+            continue
+        row["status"] = Status.OK.value
+        found = judge_scores(sides[0], sides[1], score_settings(settings))
+        for name in _SINGLE:
+            _put(row, name, found[name], 0)
+        if settings.score == "ra_clip_score":
+            _add_relevance([row], sides, settings)
+
+
+def _add_relevance(rows: list[Row], sides: Sequence[np.ndarray], settings: AttributeSettings) -> None:
+    found = relevance(
+        sides[0], sides[1], prevalence_floor=settings.prevalence_floor, spread_floor=settings.spread_floor
+    )
+    for c, row in enumerate(rows):
+        for name in ("prevalence_ref", "prevalence_gen", "spread_ref", "spread_gen"):
+            row[name] = float(getattr(found, name)[c])
+        row["irrelevant"] = bool(found.irrelevant[c])
+
+
+def _add_maps(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: AttributeSettings) -> dict[str, np.ndarray]:
+    if not ref.maps or not gen.maps or ref.grid is None:
+        return {}
+    grid = ref.grid
+    map_settings = MapSettings(
+        grid, cast("Background", settings.background), settings.mass_floor, settings.seed, settings.resamples,
+        settings.permutations, settings.level,
+    )  # fmt: skip
+    arrays = _empty_maps(len(rows), grid)
+    regions = settings.regions if not (grid[0] % settings.regions or grid[1] % settings.regions) else 0
+    arrays["regional_kl"] = np.zeros((len(rows), *((regions, regions) if regions else grid)))
+    for own, (first, second) in enumerate(zip(ref.maps, gen.maps)):
+        chosen = [own] if settings.by_class else list(range(len(rows)))
+        if min(first.sums.n, second.sums.n) < LEAST:
+            for c in chosen:
+                rows[c]["map_status"] = rows[c]["placement_status"] = Status.NOT_ENOUGH_EVIDENCE.value
+            continue
+        judged = judge_maps(first, second, map_settings)
+        _fill(arrays, chosen, first.sums.mean(), second.sums.mean(), judged, grid, settings)
+        regional = _regional(first, second, grid, regions, settings)
+        for k, c in enumerate(chosen):
+            arrays["regional_kl"][c] = regional[k]
+            _add_map_row(rows[c], judged[k], settings)
+    return arrays
+
+
+def _empty_maps(count: int, grid: tuple[int, int]) -> dict[str, np.ndarray]:
+    names = ("ref_mean", "gen_mean", "r_sad", "r_sad_low", "r_sad_high", "t", "p")
+    arrays: dict[str, np.ndarray] = {name: np.zeros((count, *grid)) for name in names}
+    arrays["significant"] = np.zeros((count, *grid), dtype=bool)
+    arrays["valid"] = np.zeros(count, dtype=bool)
+    return arrays
+
+
+def _fill(
+    arrays: dict[str, np.ndarray],
+    chosen: Sequence[int],
+    ref_mean: np.ndarray,
+    gen_mean: np.ndarray,
+    judged: Sequence[JudgedMap],
+    grid: tuple[int, int],
+    settings: AttributeSettings,
+) -> None:
+    for k, c in enumerate(chosen):
+        one = judged[k]
+        cells = {
+            "ref_mean": ref_mean[k], "gen_mean": gen_mean[k], "r_sad": one.difference, "r_sad_low": one.low,
+            "r_sad_high": one.high, "t": one.t, "p": one.p_cells,
+        }  # fmt: skip
+        for name, values in cells.items():
+            # Without draws there is no interval and no p: the plain value, and a p of 1, claim nothing.
+            if values is None:
+                values = np.ones(grid) if name == "p" else one.difference
+            arrays[name][c] = np.asarray(values).reshape(grid)
+        arrays["significant"][c] = arrays["p"][c] < 1.0 - settings.level
+        arrays["valid"][c] = True
+
+
+def _regional(first: Any, second: Any, grid: tuple[int, int], regions: int, settings: AttributeSettings) -> np.ndarray:
+    """(C, cells, cells) KL by cell. Pooled cells take the mean of their cells' variances: an upper bound."""
+    parts = [first.sums.mean(), first.sums.variance(), second.sums.mean(), second.sums.variance()]
+    if regions:
+        parts = [pool_cells(part, grid, regions) for part in parts]
+    found = regional_kl(*parts, direction=settings.direction)
+    shape = (regions, regions) if regions else grid
+    return found.reshape(len(found), *shape)
+
+
+def _add_map_row(row: Row, judged: JudgedMap, settings: AttributeSettings) -> None:
+    row["map_status"] = Status.OK.value
+    row["map_null"] = judged.method
+    row["significant_cells"] = (
+        int((judged.p_cells < 1.0 - settings.level).sum()) if judged.p_cells is not None else None
+    )
+    row["t_threshold"] = judged.threshold
+    for name in _SIZES:
+        _put(row, name, judged.sizes[name], None)
+    row["mass_ref"], row["mass_gen"] = judged.masses
+    row["placement_status"] = (Status.OK if judged.placement else Status.NOT_ENOUGH_EVIDENCE).value
+    for name in _PLACES:
+        if judged.placement:
+            _put(row, f"placement_{name}", judged.placement[name], None)
+
+
+def _put(row: Row, name: str, judged: Judged, at: int | None) -> None:
+    """A statistic and everything about it as columns `<name>`, `<name>_low` …; what was not made is None."""
+
+    def pick(values: np.ndarray | None) -> float | None:
+        if values is None:
+            return None
+        return float(values if at is None else values[at])
+
+    row[name] = pick(judged.value)
+    row |= {f"{name}_{part}": pick(getattr(judged, part)) for part in PARTS}
+
+
+def _adjust(rows: Sequence[Row], name: str) -> None:
+    """Adds `<name>_q`: p-values adjusted over the rows that have one."""
+    have = [row for row in rows if row.get(f"{name}_p") is not None]
+    for row, q in zip(have, benjamini_hochberg([row[f"{name}_p"] for row in have]) if have else []):
+        row[f"{name}_q"] = float(q)
+
+
+def _summarise(summary: Row, rows: Sequence[Row], gen: EncodedSet) -> None:
+    def mean(name: str, chosen: Sequence[Row]) -> float | None:
+        values = [row[name] for row in chosen if row.get(name) is not None]
+        return float(np.mean(values)) if values else None
+
+    relevant = [row for row in rows if not row.get("irrelevant")]
+    summary.setdefault("sad_mean", mean("sad", rows))
+    summary |= {
+        "sad_mean_relevant": mean("sad", relevant), "n_attributes": len(rows), "n_relevant": len(relevant),
+        "mar_mean": mean("mar", rows), "placement_jsd_mean": mean("placement_jsd", rows),
+        "significant_attributes": sum(1 for row in rows if row.get("sad_q") is not None and row["sad_q"] < 0.05),
+    }  # fmt: skip
+    missing: dict[str, int] = {}
+    for status in gen.statuses:
+        if status is not Status.OK:
+            missing[status.value] = missing.get(status.value, 0) + 1
+    summary["n_missing"] = missing

@@ -1,0 +1,75 @@
+"""What `beholder attributes` prints: the ranking of sets, and each set's attributes by what is above chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+SHOWN = 15
+
+
+def attributes_json(header: Mapping[str, Any], sets: Sequence[Row], rows: Sequence[Row]) -> dict[str, Any]:
+    """Everything of the tables of sets and attributes, with the settings."""
+    return {"settings": header["settings"], "model": header["model"], "sets": list(sets), "attributes": list(rows)}
+
+
+def attributes_text(
+    header: Mapping[str, Any], sets: Sequence[Row], rows: Sequence[Row], *, width: int | None = None
+) -> str:
+    """Plain tables. A star marks what is significant after Benjamini-Hochberg over the attributes (5 %)."""
+    settings = header["settings"]
+    lines = [
+        f"{settings['score']} by {header['model']['id']}, {settings['density']} density, KL({settings['direction']}), "
+        f"nats, seed {settings['seed']}",
+        "",
+        f"{'rank':>4}  {'set':<24} {'SaD':>8} {'null':>8} {'PaD':>8} {'null':>8} {'MAR':>8} {'images':>7}",
+    ]
+    for row in sets:
+        cells = [row.get("sad_mean"), row.get("sad_mean_null_level"), row.get("pad_mean"),
+                 row.get("pad_mean_null_level"), row.get("mar_mean")]  # fmt: skip
+        numbers = " ".join(f"{_number(cell):>8}" for cell in cells)
+        lines.append(f"{row['rank']:>4}  {row['set'][:24]:<24} {numbers} {row['n_gen']:>7}")
+    for one in sets:
+        lines += ["", *_attribute_lines([row for row in rows if row["set"] == one["set"]], str(one["set"]))]
+    lines += ["", "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference."]
+    if settings["score"] == "ra_clip_score":
+        lines.append("A single normal (SaD) can miss changes of shape: see W1 and JSD.")
+    return "\n".join(line if width is None else line[:width] for line in lines) + "\n"
+
+
+def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:
+    """One set's attributes, those furthest above their null first."""
+
+    def above(row: Row) -> float:
+        value = row.get("sad_corrected")
+        return -float(value if value is not None else row.get("sad") or 0.0)
+
+    lines = [
+        name,
+        f"  {'attribute':<32} {'SaD':>8}  {'null':>8} {'change':>8} {'W1':>7} {'MAR':>8}  {'moved right, down':>18}",
+    ]
+    for row in sorted(rows, key=above)[:SHOWN]:
+        if row["status"] != "ok":
+            lines.append(f"  {row['attribute'][:32]:<32} {row['status']}")
+            continue
+        place = row.get("placement_status")
+        moved = place if place != "ok" else f"{row['placement_shift_x']:+.2f} {row['placement_shift_y']:+.2f}"
+        lines.append(
+            f"  {row['attribute'][:32]:<32} {_number(row['sad']):>8}{_star(row, 'sad')} "
+            f"{_number(row.get('sad_null_level')):>8} {row['mean_difference']:>+8.3f} {row['w1']:>7.3f} "
+            f"{_number(row.get('mar')):>8}{_star(row, 'mar')} {moved or '':>17}{_star(row, 'placement_jsd')}"
+            + (" irrelevant" if row.get("irrelevant") else "")
+        )
+    if len(rows) > SHOWN:
+        lines.append(f"  … and {len(rows) - SHOWN} more in attributes.parquet")
+    return lines
+
+
+def _star(row: Row, name: str) -> str:
+    q = row.get(f"{name}_q")
+    return "*" if q is not None and q < 0.05 else " "
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}" if abs(value) >= 1e-4 else f"{value:.0e}"

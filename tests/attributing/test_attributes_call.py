@@ -1,0 +1,232 @@
+"""beholder.attributes and its command: tables, maps, reruns, statuses, several sets, by class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.attributing.attribute_sets import draw_set
+from typer.testing import CliRunner
+
+import beholder
+from beholder._errors import OptionError, RunConflictError, UnknownNameError, UserError
+from beholder.attributing.files import AttributeRun
+from beholder.backends.pool import load_model, resolve_model
+from beholder.cli.main import app
+from beholder.functional.divergence import sad
+from beholder.functional.patches import patch_cosines, ra_clip_scores
+from beholder.functional.score_sums import Gaussian
+from beholder.manifest import open_source
+from beholder.media.base import DecodeOptions
+
+LIST = ["a cat", "a dog", "an apple"]
+FAST = {"resamples": 100, "permutations": 99}
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("sets")
+    shares = {"cat": 0.4, "dog": 0.5}
+    return {
+        "ref": draw_set(root / "ref", 60, shares, seed=1),
+        "near": draw_set(root / "near", 50, shares, seed=2),
+        "far": draw_set(root / "far", 50, {"cat": 0.95, "dog": 0.1}, seed=3),
+    }
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def run(sets: dict[str, Path], store: str, tmp_path_factory: pytest.TempPathFactory) -> AttributeRun:
+    return beholder.attributes(
+        real=str(sets["ref"]), gen={"far": str(sets["far"]), "near": str(sets["near"])}, attributes=LIST,
+        model="demo:emoji", out=str(tmp_path_factory.mktemp("runs") / "a"), store=store, **FAST,
+    )  # fmt: skip
+
+
+def test_scores_and_divergences_by_another_way(run: AttributeRun, sets: dict[str, Path]) -> None:
+    """The encoder called by hand, the equations' functions, numpy's moments."""
+    encoder: Any = load_model(resolve_model("demo:emoji"), device="cpu")
+    texts = [[form.format(item) for item in LIST] for form in ("This is a photo of {}.", "This is a photo without {}.")]
+    plus, minus = (encoder.encode_texts(part)["embedding"] for part in texts)
+    by_hand = {}
+    for name in ("ref", "far"):
+        pictures = [sample.output.decode(DecodeOptions()) for sample in open_source(str(sets[name])) if sample.output]
+        columns = encoder.encode_patches(np.stack([encoder.prepare_image(picture) for picture in pictures]))
+        cosines = patch_cosines(columns["embedding"], columns["patches"], plus, minus)
+        by_hand[name] = ra_clip_scores(cosines, columns["attention"], tau=encoder.constants["logit_scale"]).scores
+    table = run.scores.to_pydict()
+    at = np.asarray(table["set"])
+    for name, label in (("ref", "reference"), ("far", "far")):
+        found = np.stack([np.asarray(table[f"score: {item}"], dtype=float)[at == label] for item in LIST], axis=1)
+        np.testing.assert_allclose(found, by_hand[name], atol=5e-4)
+    fits = [Gaussian(side.mean(axis=0), np.cov(side.T)) for side in (by_hand["ref"], by_hand["far"])]
+    rows = [row for row in run.attributes.to_pylist() if row["set"] == "far"]
+    np.testing.assert_allclose([row["sad"] for row in rows[:2]], sad(*fits)[:2], rtol=0.02)
+
+
+def test_tables(run: AttributeRun) -> None:
+    assert [row["set"] for row in run.sets.to_pylist()] == ["near", "far"], "the nearest set comes first"
+    rows = run.attributes.to_pylist()
+    assert [(row["set"], row["attribute"]) for row in rows] == [(s, a) for s in ("far", "near") for a in LIST]
+    for row in rows:
+        assert row["status"] == "ok"
+        for name in ("sad", "w1", "jsd", "mean_difference", "mar", "level", "mar_shape"):
+            for part in ("", "_low", "_high", "_null_mean", "_null_level", "_p", "_corrected"):
+                assert np.isfinite(row[name + part])
+    far = rows[0]
+    assert far["mean_difference"] > 0.2
+    assert far["sad"] > far["sad_null_level"]
+    assert far["level"] < 0, "more in the generated set"
+    near = rows[len(LIST)]
+    assert near["sad_q"] >= near["sad_p"] > 0.02
+    apple = rows[2]
+    assert apple["irrelevant"]
+    assert apple["placement_status"] == "not_enough_evidence"
+    assert apple["placement_jsd"] is None
+    assert len(run.pairs) == 6
+    assert {"pad", "dependence", "pad_q", "condition_number"} <= set(run.pairs.column_names)
+    assert run.header["model"]["id"] == "demo:emoji"
+    assert run.header["settings"]["seed"] == 0
+
+
+def test_maps(run: AttributeRun) -> None:
+    maps = run.maps("far")
+    assert maps["r_sad"].shape == (3, 8, 8)
+    assert all(np.isfinite(array).all() for array in maps.values())
+    np.testing.assert_allclose(maps["r_sad"], maps["ref_mean"] - maps["gen_mean"], atol=1e-12)
+    assert maps["valid"].all()
+    assert maps["significant"][0].any()
+    row = run.attributes.to_pylist()[0]
+    assert row["mar"] == pytest.approx(np.abs(maps["r_sad"][0]).mean())
+    with pytest.raises(UserError, match="far, near"):
+        run.maps()
+
+
+def test_a_second_call_computes_nothing(
+    run: AttributeRun, sets: dict[str, Path], store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("nothing may be computed")
+
+    monkeypatch.setattr("beholder.attributing.call.compare_sets", refuse)
+    monkeypatch.setattr("beholder.backends.pool.load_model", refuse)
+    gen = {"far": str(sets["far"]), "near": str(sets["near"])}
+    settings = {"attributes": LIST, "model": "demo:emoji", "out": str(run.path), "store": store, **FAST}
+    again = beholder.attributes(real=str(sets["ref"]), gen=gen, **settings)
+    assert again.header == run.header
+    with pytest.raises(RunConflictError, match="other inputs or settings"):
+        beholder.attributes(real=str(sets["ref"]), gen=gen, **{**settings, "seed": 1})
+
+
+def test_other_settings_reuse_the_features(
+    sets: dict[str, Path], store: str, run: AttributeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beholder.backends.hf_clip.HFClipEncoder.encode_patches", None)
+    gen = {"far": str(sets["far"])}
+    for name, settings in {
+        "kde": {"density": "kde", "direction": "ref||gen"},
+        "hcs": {"score": "hcs", "density": "kde_legacy"},
+        "clip": {"score": "clip_score", "maps": True},
+        "ablation": {"refine": "none", "dual": False, "local": False, "global_layer": "L-1"},
+    }.items():
+        made = beholder.attributes(
+            real=str(sets["ref"]), gen=gen, attributes=LIST, model="demo:emoji", out=str(tmp_path / name), store=store,
+            **FAST, **settings,
+        )  # fmt: skip
+        rows = made.attributes.to_pylist()
+        assert all(np.isfinite(row["sad"]) for row in rows)
+        if name == "hcs":
+            assert rows[0]["sad_low"] is None
+            assert "prevalence_ref" not in rows[0]
+            scores = made.scores.to_pydict()
+            assert max(abs(v) for v in scores["score: a cat"]) <= 100
+
+
+def test_files_that_cannot_be_read_and_small_sets(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
+    rows = [{"id": str(i), "output": str(path)} for i, path in enumerate(sorted(sets["near"].iterdir())[:2])]
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    rows += [{"id": "b", "output": str(tmp_path / "broken.png")}, {"id": "m", "output": str(tmp_path / "gone.png")}]
+    made = beholder.attributes(
+        real=str(sets["ref"]), gen={"few": rows}, attributes=LIST[:1], model="demo:emoji", out=str(tmp_path / "r"),
+        store=store, **FAST,
+    )  # fmt: skip
+    table = made.scores.to_pydict()
+    assert table["status"][-2:] == ["unreadable", "missing"]
+    assert table["score: a cat"][-2:] == [None, None]
+    assert made.attributes.to_pylist()[0]["status"] == "not_enough_evidence"
+    assert not made.maps()["valid"].any()
+    assert made.sets.to_pylist()[0]["n_missing"] == '{"missing":1,"unreadable":1}'
+
+
+def test_by_class(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
+    def rows(folder: Path) -> list[dict[str, Any]]:
+        return [
+            {"id": path.name, "output": str(path), "class_name": ("a cat", "a dog")[i % 2]}
+            for i, path in enumerate(sorted(folder.iterdir()))
+        ]
+
+    made = beholder.attributes(
+        real=rows(sets["ref"]), gen={"far": rows(sets["far"])}, attributes=LIST, model="demo:emoji", by_class=True,
+        out=str(tmp_path / "r"), store=store, **FAST,
+    )  # fmt: skip
+    table = made.attributes.to_pylist()
+    assert [row["status"] for row in table] == ["ok", "ok", "not_enough_evidence"]
+    assert (table[0]["n_ref"], table[0]["n_gen"]) == (30, 25)
+    assert made.maps()["valid"].tolist() == [True, True, False]
+    assert not len(made.pairs)
+    scores = made.scores.to_pydict()
+    mine = [
+        v for v, s, c in zip(scores["score: a cat"], scores["set"], scores["class_name"]) if s == "far" and c == "a cat"
+    ]
+    theirs = [v for v, s, c in zip(scores["score: a cat"], scores["set"], scores["class_name"])
+              if s == "reference" and c == "a cat"]  # fmt: skip
+    assert table[0]["mean_difference"] == pytest.approx(np.mean(mine) - np.mean(theirs), abs=1e-6)
+
+
+def test_what_is_refused(sets: dict[str, Path], tmp_path: Path) -> None:
+    common: dict[str, Any] = {"real": str(sets["ref"]), "gen": str(sets["near"]), "attributes": LIST}
+    for settings, error, message in (
+        ({"tua": 3}, UnknownNameError, "tua"),
+        ({"score": "sad"}, OptionError, "ra_clip_score"),
+        ({"density": "box"}, OptionError, "kde_legacy"),
+        ({"level": 1.0}, OptionError, "level"),
+        ({"regions": 0}, OptionError, "regions"),
+        ({"resamples": -1}, OptionError, "0 or more"),
+        ({"gen": {"reference": str(sets["near"])}}, OptionError, "reference"),
+        ({"gen": {}}, OptionError, "at least one"),
+        ({"gen": {"s": iter([{"output": "x.png"}])}}, OptionError, "readable twice"),
+    ):
+        with pytest.raises(error, match=message):
+            beholder.attributes(**{**common, "model": "fake", "out": str(tmp_path / "x"), **settings})
+    with pytest.raises(UserError, match="written by"):
+        AttributeRun(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(RunConflictError, match="other files"):
+        beholder.attributes(**common, model="fake", out=str(tmp_path / "full"), store=str(tmp_path / "s"))
+
+
+def test_the_command(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text("\n".join(LIST), encoding="utf-8")
+    arguments = [
+        "attributes", "--real", str(sets["ref"]), "--gen", f"far={sets['far']}", "--gen", str(sets["near"]),
+        "--attributes", str(listed), "-o", str(tmp_path / "run"), "--model", "demo:emoji", "--store", store,
+        "--resamples", "100", "--permutations", "99",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "a cat" in done.stdout
+    assert "null" in done.stdout
+    assert done.stdout.index("   1  ") < done.stdout.index("   2  far")
+    again = CliRunner().invoke(app, [*arguments, "--json", "-q"])
+    assert again.exit_code == 0
+    assert '"sad_null_level"' in again.stdout
+    wrong = CliRunner().invoke(app, [*arguments, "--density", "box"])
+    assert wrong.exit_code == 2
