@@ -107,6 +107,13 @@ def columns(kind: str, n: int, rng: np.random.Generator) -> dict[str, np.ndarray
         return faces(n, rng)
     if kind == "segments":
         return segments(n, rng)
+    if kind == "reply":
+        return {"text": object_column([f"Score: {mark}" for mark in rng.integers(1, 6, n)])}
+    if kind == "clip_numbers":
+        names = ("flow", "magnitude", "difference")
+        return {**{name: rng.uniform(0.1, 0.9, n) for name in names}, "n_frames": np.full(n, 9, np.int32)}
+    if kind == "frame_quality":
+        return {"scores": object_column([rng.uniform(0.4, 0.44, 12) for _ in range(n)])}
     if kind in ("image_score", "head_score"):
         return {"score": embedding[:, 0].astype(np.float64)}
     if kind == "hashes":
@@ -159,6 +166,8 @@ def make_batch(metric: SampleMetric, n: int, seed: int = 0) -> FeatureBatch:
             starts = np.cumsum([0, *(len(row) for row in found["scores"])])
             offsets = starts[source.offsets] if isinstance(source, Ragged) else starts
             slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
+        elif slot.feature == "reply" and slot.many:
+            slots[slot.name] = Ragged(columns(slot.feature, n, rng), np.arange(n + 1))
         elif slot.many:
             offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 4, n)))).astype(np.intp)
             slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)

@@ -269,17 +269,18 @@ def unfold(
 
 
 def frame_records(work: MetricWork, spaces: Mapping[str, SpaceFeatures], rows: Sequence[int]) -> dict[int, Any]:
-    """The frames that were looked at, by row, for rows whose output is a video."""
+    """The frames that were looked at, by row, for rows whose output is a video; of a list, those of its first pair."""
     found: dict[int, Any] = {}
     place = {row: at for at, row in enumerate(work.rows)}
     for item in work.planned.slots:
         laid = work.slots[item.slot.name]
-        if item.slot.many or item.several is None or not laid.several:
+        if (item.slot.many and item.kind.item != "pair") or item.several is None or not laid.several:
             continue
         features = spaces[item.several.hash]
         for row in rows:
-            key = laid.keys[laid.offsets[place[row]]]
-            if key in laid.several and row not in found:
+            own = laid.keys[laid.offsets[place[row]] : laid.offsets[place[row] + 1]]
+            key = next((key for key in own if key in laid.several and key in features.rows), None)
+            if key is not None and row not in found:
                 record = features.columns[FRAMES][features.rows[key]]
                 if record:
                     found[row] = json.loads(record)

@@ -39,7 +39,7 @@ TOP = 20
 """Tokens asked for at each position: the most that both public services give."""
 
 _RANGES = {"quality": (1, 100), "side": (0, 65_536), "top": (1, 100)}
-_CHOICES = {"image": ("jpeg", "png"), "detail": ("low", "high", "auto")}
+_CHOICES = {"image": ("jpeg", "png"), "detail": ("low", "high", "auto"), "resize": ("lanczos", "area")}
 
 _REMEMBERED: dict[str, LoadOptions] = {}
 
