@@ -1,14 +1,16 @@
-"""Scale, range and direction: S1, S2, S4 and S5 of the table in README.md."""
+"""Scale, range and direction: S1 to S5 of the table in README.md."""
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.inputs.conftest import noise
+from tests.models_scores import make_tiny_hps
 
 import beholder
 
@@ -84,6 +86,23 @@ def test_s2_a_score_is_the_scale_times_the_cosine_and_a_probability_needs_two(fi
     assert both[1] == pytest.approx(1 / (1 + math.exp(50)), rel=1e-3)
     (alone,) = beholder.score(metric, images=files[0], texts="t")
     assert (alone.score.value, alone.score.status) == (None, "not_applicable")
+
+
+def test_s3_the_version_of_hps_is_part_of_the_name(
+    tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BEHOLDER_CACHE", str(tmp_path / "cache"))
+    hub = tmp_path / "cache" / "xswu" / "HPSv2"
+    tokenizer = tmp_path / "cache" / "laion" / "CLIP-ViT-H-14-laion2B-s32B-b79K"
+    make_tiny_hps(hub, name="HPS_v2_compressed.pt", seed=0)
+    make_tiny_hps(hub, name="HPS_v2.1_compressed.pt", seed=1)
+    shutil.copytree(hub, tokenizer, ignore=shutil.ignore_patterns("*.pt"))
+    (tmp_path / "s.jsonl").write_text(json.dumps({"output": files[0], "prompt": "a cat"}) + "\n")
+    run = beholder.evaluate(str(tmp_path / "s.jsonl"), metrics=["hpsv2", "hpsv2.1"], out=str(tmp_path / "run"))
+    old, new = (run.scores.column(name)[0].as_py() for name in ("hpsv2", "hpsv2.1"))
+    assert old != new
+    assert run.labels == ["hpsv2", "hpsv2.1"]
+    assert {model["id"] for model in run.header["models"].values()} == {"hps:v2.0", "hps:v2.1"}
 
 
 def test_s5_encoder_and_preprocessing_are_part_of_the_identity_and_differences_are_told(

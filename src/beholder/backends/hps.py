@@ -23,7 +23,7 @@ from beholder.backends.cards import PICKSCORE_PROCESSOR, all_cards, card_of
 from beholder.backends.cards_scores import HPS_FILES, HPS_REPO
 from beholder.backends.devices import choose_dtype
 from beholder.backends.files import Choice, choose_tokenizer, find_fault, list_files
-from beholder.backends.hashes import combined_sha256
+from beholder.backends.hashes import combined_sha256, remembered_constants
 from beholder.backends.hf_clip import HFClipEncoder
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.preprocess import OPENAI_MEAN, OPENAI_STD, Preprocessing
@@ -33,7 +33,7 @@ from beholder.records import ModelCard
 HEADS = 16
 """Attention heads of both towers of ViT-H-14, which no tensor tells."""
 
-CONTEXT, SIDE = 77, 224
+CONTEXT = 77
 
 
 class HpsEngine:
@@ -87,7 +87,7 @@ class HpsEngine:
 
     def _describe(self, parsed: ModelName, found: hub.Found, tokenizer: hub.Found, dtype: str) -> ResolvedModel:
         file = found.folder / found.files.weights[0]
-        side = SIDE if parsed.path is None else _side_of(file)
+        side = _side_of(file)
         pixels = Preprocessing("longest", (side, side), (side, side), "even", "bicubic", 1 / 255, OPENAI_MEAN,
                                OPENAI_STD)  # fmt: skip
         preprocessing = {
@@ -123,7 +123,12 @@ def _tokenizer(asked: str) -> hub.Wanted:
 
 
 def _side_of(file: Path) -> int:
-    """The input side of a local file's vision tower."""
+    """The input side of a file's vision tower: its grid of patches times their side; remembered by the file's hash."""
+    key = combined_sha256({"input side": file})
+    return int(remembered_constants(key, lambda: {"side": float(_read_side(file))})["side"])
+
+
+def _read_side(file: Path) -> int:
     state = read_state(file)  # mapped: only what is looked at is read
     try:
         patches = state["visual.positional_embedding"].shape[0] - 1

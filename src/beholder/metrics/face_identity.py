@@ -23,6 +23,8 @@ _DEGENERATE = "the embedding of a face is zero or not finite, so it has no direc
 class FaceSimCur(SampleMetric):
     """`facesim_cur`: see its card."""
 
+    other_aggregates = ("no_face_as_zero", "face_share")
+
     info = MetricInfo(
         name="facesim_cur",
         family="faces",
@@ -79,6 +81,8 @@ class FaceSimCur(SampleMetric):
             "Only matching=largest with over_frames=official is OpenS2V's number; detection rate and the other means "
             "stand in the evidence of each video, since one good frame of 32 scores like 32 of them.",
             "References without a face are left out and counted in the evidence.",
+            "Rows without a face are left out of the mean. The aggregate no_face_as_zero counts an output without a "
+            "face as 0, and face_share is the share of outputs with one, among rows whose references show one.",
             "Values of different face models cannot be compared; dlib's cosines lie close together.",
         ),
     )  # fmt: skip
@@ -122,6 +126,14 @@ class FaceSimCur(SampleMetric):
             except _Missing as missing:
                 statuses[row], evidence[row] = (Status(missing.status), missing.reason), missing.evidence
         return make_scores(values, degenerate={}, within=self.value_range, statuses=statuses, evidence=evidence)
+
+    def other_values(
+        self, value: float | None, status: Status, evidence: Mapping[str, Any]
+    ) -> Mapping[str, float | None]:
+        if value is not None:
+            return {"no_face_as_zero": value, "face_share": 1.0}
+        missed = status == Status.NO_FACE and evidence.get("side") == "gen"
+        return dict.fromkeys(self.other_aggregates, 0.0) if missed else {}
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -24,6 +24,8 @@ THRESHOLD = 0.9
 class FaceScore(SampleMetric):
     """`facescore`: see its card."""
 
+    other_aggregates = ("face_share",)
+
     info = MetricInfo(
         name="facescore",
         family="faces",
@@ -57,6 +59,7 @@ class FaceScore(SampleMetric):
         licence_note="The licences of the reward network and of the detector stand in their models' cards.",
         notes=(
             "Each face's score, box and confidence stand in the evidence.",
+            "Rows without a face are left out of the mean, never 0; the aggregate face_share is the share with one.",
             "official in the evidence: the published code loses faces whose box touches the left or upper edge; for "
             "them it is null.",
             "The published code gives one score a face and no aggregate.",
@@ -95,6 +98,13 @@ class FaceScore(SampleMetric):
             values[row] = aggregate(scores, boxes, str(self.options["aggregate"]))
             evidence[row] = _evidence(scores, boxes, np.asarray(found["scores"][row])[kept])
         return make_scores(values, degenerate={}, within=self.value_range, evidence=evidence)
+
+    def other_values(
+        self, value: float | None, status: Status, evidence: Mapping[str, Any]
+    ) -> Mapping[str, float | None]:
+        if value is None and status != Status.NO_FACE:
+            return {}
+        return {"face_share": float(value is not None)}
 
     def describe(self) -> dict[str, Any]:
         return {
