@@ -136,7 +136,7 @@ def _half(values: np.ndarray) -> np.ndarray:
 def _luminance(pixels: np.ndarray) -> np.ndarray:
     """Rounded Rec. 601 luma; equal channels keep their value."""
     weighted = pixels.astype(np.float64) @ np.array([0.299, 0.587, 0.114])
-    return np.rint(weighted).astype(np.int64)
+    return np.asarray(np.rint(weighted), dtype=np.int64)
 
 
 def _plain(value: Any) -> Any:

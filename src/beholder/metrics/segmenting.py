@@ -232,7 +232,7 @@ def subject_of(feature: Mapping[str, Any], *, instances: str, min_area: float, i
     masks: list[np.ndarray] = []
     for group in groups:
         runs = [counts[starts[at] : starts[at + 1]] for at in group]
-        mask = decode_masks(np.concatenate(runs), lengths[group], (height, width)).any(axis=0)
+        mask: np.ndarray = np.logical_or.reduce(decode_masks(np.concatenate(runs), lengths[group], (height, width)))
         mask = ~mask if invert else mask
         if mask.any() and mask.sum() >= least:
             masks.append(mask)
