@@ -146,8 +146,20 @@ def test_cards_hold_together() -> None:
         assert card.id.partition(":")[0] == card.engine
         assert card.size_bytes is None or card.size_bytes > 0
         assert all(len(value) == 64 for value in card.sha256.values())
-        # RetinaFace's file is a release, and dlib's come with a package: neither is on the hub.
-        assert card.source or card.engine in ("demo", "fake", "api", "retinaface", "dlib", "masks", "boxes", "color", "pixels")
+        # Files in code repositories, of a release, and of a package are not on the hub.
+        assert card.source or card.engine in (
+            "demo",
+            "fake",
+            "api",
+            "retinaface",
+            "dlib",
+            "masks",
+            "boxes",
+            "color",
+            "pixels",
+            "aesthetic",
+            "artscore",
+        )
         if card.engine in ("hf", "open_clip") and "AnswerScorer" not in card.capabilities:
             assert card.paper  # some vision-language models have none
     families = {card.family for card in cards}

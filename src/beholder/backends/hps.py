@@ -45,8 +45,8 @@ class HpsEngine:
         return [card for card in all_cards() if card.engine == self.name]
 
     def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
-        """The sets of hub files that a model needs; for a local one its tokenizer, where none lies beside it."""
-        return [*([] if parsed.path is not None else [self._wanted(parsed)]), _tokenizer(parsed.asked)]
+        """The sets of hub files that a model needs; none for a local one."""
+        return [] if parsed.path is not None else [self._wanted(parsed), _tokenizer(parsed.asked)]
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The file of a local model."""

@@ -126,6 +126,15 @@ def _patch_encoder(name: str, dtype: str, options: LoadOptions | None) -> Resolv
     return model
 
 
+def main_capability(name: str) -> str:
+    """As what a model is meant where nobody says it: an encoder where it is one, else what its engine serves first."""
+    parsed = parse_name_here(name)
+    if parsed.engine in ENGINES or parsed.engine in _COMPARING:
+        return "ImageTextEncoder"
+    served = [item.partition("/")[0] for item in SPECIAL.names() if item.partition("/")[2] == parsed.engine]
+    return served[0] if served else "ImageTextEncoder"
+
+
 def load_model(resolved: ResolvedModel, *, device: str = "auto") -> Any:
     """Loads a resolved model completely.
 

@@ -103,9 +103,9 @@ def verify(name: Name, cache_dir: options.CacheDir = None, as_json: options.AsJs
 
 def _resolve(name: str, cache_dir: str | None, *, offline: bool | None) -> ResolvedModel:
     from beholder.backends.base import LoadOptions
-    from beholder.backends.pool import resolve_model
+    from beholder.backends.pool import main_capability, resolve_model
 
-    return resolve_model(name, options=LoadOptions(cache_dir, offline))
+    return resolve_model(name, options=LoadOptions(cache_dir, offline), capability=main_capability(name))
 
 
 def _put_resolved(model: ResolvedModel, *, as_json: bool) -> None:
