@@ -17,7 +17,7 @@ NEEDED = (
     "torch", "transformers", "pillow", "pyarrow", "numpy", "scipy", "pydantic", "typer", "rich", "safetensors",
     "huggingface_hub", "fsspec",
 )  # fmt: skip
-OPTIONAL = {"open_clip_torch": "openclip", "av": "video", "pandas": "pandas"}
+OPTIONAL = {"open_clip_torch": "openclip", "av": "video", "pandas": "pandas", "ray": "ray"}
 """Package → extra that installs it."""
 
 _VARIABLES = (

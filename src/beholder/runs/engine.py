@@ -108,10 +108,34 @@ class Scorer:
         for name in sorted(self._spaces, key=lambda name: name not in self._gives):
             if self._spaces[name][1].key != model or not chunk.wanted[name]:
                 continue
-            there = self.store.has(self._numbers[name], list(chunk.wanted[name])) | self._failures[name].keys()
-            missing = {key: item for key, item in chunk.wanted[name].items() if key not in there}
+            missing = self.missing(name, chunk.wanted[name])
             if missing:
                 self._make(name, missing)
+
+    def missing(self, name: str, wanted: Mapping[bytes, Any]) -> dict[bytes, Any]:
+        """Those of a space's items that have neither a stored feature nor a failure."""
+        there = self.store.has(self._numbers[name], list(wanted)) | self._failures[name].keys()
+        return {key: item for key, item in wanted.items() if key not in there}
+
+    @property
+    def gives(self) -> Mapping[str, str]:
+        """Spaces whose pass fills another space too, with that one."""
+        return self._gives
+
+    def take(
+        self, name: str, keys: Sequence[bytes], columns: Columns, failures: Failures, constants: Mapping[str, float]
+    ) -> None:
+        """Takes features of a space that were made elsewhere, and why some items have none."""
+        given = self._gives.get(name)
+        if keys:
+            self.store.put(self._numbers[name], keys, columns)
+            if given is not None:
+                self.store.put(self._numbers[given], keys, {"embedding": columns["embedding"]})
+        self._failures[name].update(failures)
+        for space in (name,) if given is None else (name, given):
+            if space not in self._constants:
+                self._constants[space] = dict(constants)
+                self.store.set_constants(self._numbers[space], constants)
 
     def score(self, chunk: Chunk, columns: dict[str, pa.Array]) -> tuple[dict[str, Any], pa.RecordBatch]:
         """Scores a chunk, making the features that are not there: a journal header, and the rows with scores."""
@@ -176,7 +200,7 @@ class Scorer:
         """Makes features and puts them into the store; what fails is remembered."""
         space, model = self._spaces[name]
         number = self._numbers[name]
-        sources = self._sources(missing)
+        sources = self.sources(missing)
         backend = self._backend(model)
         self._remember_constants(name, backend)
 
@@ -196,7 +220,7 @@ class Scorer:
         self.store.add_rate(number, len(missing), time.perf_counter() - began)
         self._failures[name].update(lost)
 
-    def _sources(self, missing: Mapping[bytes, Any]) -> Mapping[tuple[str, bytes], Any]:
+    def sources(self, missing: Mapping[bytes, Any]) -> Mapping[tuple[str, bytes], Any]:
         """The features that items need of others, made first where they are not there: rows or failures by key."""
         wanted: dict[str, dict[bytes, Any]] = {}
         for item in missing.values():
@@ -345,7 +369,7 @@ def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Pro
         progress.stage(f"encoding with {model.id}", total)
         for samples in chunks(source, size):
             chunk, _ = scorer.prepare(samples)
-            if _scored(journal, chunk) is None:
+            if scored_frame(journal, chunk) is None:
                 scorer.ensure(chunk, model.key)
             progress.advance(len(samples))
         scorer.store.flush()
@@ -360,7 +384,7 @@ def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Pro
     return frames
 
 
-def _scored(journal: Journal, chunk: Chunk) -> Frame | None:
+def scored_frame(journal: Journal, chunk: Chunk) -> Frame | None:
     """The frame of a chunk that was scored before; None too when a row of it failed and deserves another try."""
     frame = journal.find(chunk.key)
     return None if frame is None or frame.header["retry"] else frame
@@ -369,7 +393,7 @@ def _scored(journal: Journal, chunk: Chunk) -> Frame | None:
 def score_samples(scorer: Scorer, samples: Sequence[Sample], journal: Journal) -> Frame:
     """Scores one chunk, or finds it in the journal."""
     chunk, columns = scorer.prepare(samples)
-    frame = _scored(journal, chunk)
+    frame = scored_frame(journal, chunk)
     if frame is not None:
         return frame
     header, batch = scorer.score(chunk, columns)

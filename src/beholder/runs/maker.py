@@ -11,7 +11,7 @@ import numpy as np
 from beholder._errors import NoValue
 from beholder.backends.base import ImageEncoder, Made
 from beholder.backends.kinds import Kind
-from beholder.media.base import DecodeOptions, Medium, Picture
+from beholder.media.base import DecodeOptions, Medium
 from beholder.runs.batching import BatchSize, Done, Failures
 from beholder.runs.looking import DerivedItem, FeatureItem, Looker, Still, VideoItem, still_pictures
 from beholder.runs.make import attempt, default_workers, make_plain
@@ -100,6 +100,10 @@ class FeatureMaker:
     def _of_encoder(self) -> bool:
         """True for kinds whose pictures an encoder prepares."""
         return self.kind.name in ("image_embedding", "patches")
+
+    def make_prepared(self, payloads: Mapping[bytes, Any], *, size: BatchSize, done: Done) -> Failures:
+        """The same of still pictures that were prepared elsewhere."""
+        return make_plain(payloads, None, self._encode, pool=self._pool, size=size, done=done)
 
     def _together(self) -> bool:
         return not self.kind.per_picture or (self.kind.item == "pair" and self._backend.takes_video)

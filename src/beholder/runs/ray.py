@@ -1,0 +1,251 @@
+"""Features made by Ray: a run's missing features are planned as Parquet, made by pools of actors, and kept here.
+
+The process that was started plans and scores; Ray does what costs: hashing files, decoding, encoding. For each model in
+turn the features that are missing (an anti-join of what the rows need with what the feature store has) are written to a
+Parquet file of work: content keys with paths and texts, never pixels. Ray Data reads it, decodes on CPUs, and hands
+prepared pictures to a pool of actors that load the model once each and grow with the work. What they make comes back
+under its content key and goes into the store, whose first writer of a key wins: work that is done twice because an
+actor died counts once. At the end the run is scored as ever, from the store: so its rows are those of a local run, and
+what was made before a kill is never made again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beholder._errors import MissingExtraError, NoValue, UserError
+from beholder.backends.base import ResolvedModel
+from beholder.backends.pool import registered
+from beholder.manifest.schema import SampleSource
+from beholder.media.files import LocalFile, recall, remember, stat_key
+from beholder.records import Status
+from beholder.runs.engine import chunk_size, chunks, scored_frame
+from beholder.runs.item_codec import NotWritten, read_columns, write_item, write_source
+from beholder.runs.maker import needing_items
+from beholder.runs.remote_work import WORK, DecodeStage, ModelStage, Recipe, hash_files, read_hash_key
+
+if TYPE_CHECKING:
+    from beholder.runs.session import Session
+
+ROWS = 256
+"""Items that an actor is handed at once."""
+
+FEW_FILES = 2000
+"""So few files are hashed by the run itself, sooner than a cluster has begun."""
+
+
+def make_features(session: Session, source: SampleSource) -> None:
+    """Makes all features that a run misses on a Ray cluster; called before the run scores.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        UserError: the source can be read only once, the cluster cannot be reached, or its work failed.
+    """
+    if not source.replayable:
+        raise UserError(
+            "engine ray needs an input that can be read again", got=source.name, fix="Write it to a manifest"
+        )
+    folder = (session.folder.path / "ray").absolute()
+    folder.mkdir(exist_ok=True)
+    try:
+        with _cluster(session.config.ray_address) as ray:
+            try:
+                _learn_hashes(ray, session, source, folder)
+                for model in session.plan.models.values():
+                    if model.dtype == "remote":
+                        continue  # a model behind an HTTP interface: nothing to spread
+                    for needing in (False, True):
+                        _make(ray, session, source, model, folder, needing=needing)
+            except ray.exceptions.RayError as error:
+                raise UserError(
+                    "the work on the Ray cluster must end well",
+                    got=_first_line(error),
+                    fix="What was made is kept: the same command goes on from here",
+                ) from error
+    finally:
+        session.store.flush()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[Any]:
+    """The connected package `ray`; a cluster that was started here is ended too.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        UserError: no cluster at that address.
+    """
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+        import ray.data
+        import ray.exceptions
+    except ImportError as error:
+        raise MissingExtraError("engine ray", "ray[data]", "ray") from error
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    if ray.is_initialized():
+        yield ray
+        return
+    # Decoding and a model need a processor each.
+    local = {"num_cpus": max(2, os.cpu_count() or 2), "include_dashboard": False} if address is None else {}
+    try:
+        ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **local)
+    except Exception as error:
+        raise UserError("a Ray cluster must be reachable", got=f"{address or 'local'}: {_first_line(error)}") from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _first_line(error: BaseException) -> str:
+    """What an error from another process says: its last line names the cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def _learn_hashes(ray: Any, session: Session, source: SampleSource, folder: Path) -> None:
+    """Hashes local files whose hashes are not remembered, on the cluster; the run itself then reads none of them."""
+    path = folder / "files.parquet"
+    seen: set[str] = set()
+    schema = pa.schema([("path", pa.string())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for samples in chunks(source, chunk_size(session.plan)):
+            unknown = []
+            for sample in samples:
+                for medium in (sample.output, *sample.references):
+                    if isinstance(medium, LocalFile) and medium.path not in seen:
+                        seen.add(medium.path)
+                        with suppress(NoValue):
+                            if recall(stat_key(medium.path, medium.name)) is None:
+                                unknown.append(os.path.abspath(medium.path))
+            if unknown:
+                writer.write_table(pa.table([unknown], schema=schema))
+    count = pq.read_metadata(path).num_rows
+    if count < FEW_FILES:
+        return
+    session.progress.stage("hashing files on Ray", count)
+    found = ray.data.read_parquet(str(path)).map_batches(hash_files, batch_size=ROWS, batch_format="pyarrow")
+    own = {os.path.abspath(name): name for name in seen}
+    for table in found.iter_batches(batch_size=None, batch_format="pyarrow"):
+        for text, sha in zip(table.column("key").to_pylist(), table.column("sha256").to_pylist()):
+            key = read_hash_key(text)
+            remember(key._replace(path=own[key.path]), sha)
+        session.progress.advance(table.num_rows)
+
+
+def _make(
+    ray: Any, session: Session, source: SampleSource, model: ResolvedModel, folder: Path, *, needing: bool
+) -> None:
+    """Makes a model's missing features: of items that need no other feature, or of those that do."""
+    path = folder / f"work-{model.key[:12]}-{int(needing)}.parquet"
+    count = _plan(session, source, model, path, needing=needing)
+    if not count:
+        return
+    session.progress.stage(f"encoding with {model.id} on Ray", count)
+    spaces = {name: space for name, (space, its) in session.plan.spaces().items() if its.key == model.key}
+    gpus = _gpus(ray, session.config.device)
+    recipe = Recipe(
+        model, spaces, session.config.decode, session.config.device, session.config.batch_size,
+        session.config.workers, registered(), str(folder),
+    )  # fmt: skip
+    work = ray.data.read_parquet(str(path), override_num_blocks=max(1, -(-count // ROWS)))
+    if DecodeStage(recipe).works:
+        work = work.map_batches(
+            _decode, batch_size=ROWS, batch_format="pyarrow", fn_kwargs={"recipe": recipe}, num_cpus=1
+        )
+    made = work.map_batches(
+        ModelStage,
+        batch_size=ROWS,
+        batch_format="pyarrow",
+        fn_constructor_kwargs={"recipe": recipe},
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=_most_actors(ray, gpus)),
+        num_cpus=1,
+        num_gpus=1 if gpus else 0,
+    )
+    for table in made.iter_batches(batch_size=None, batch_format="pyarrow"):
+        for row in table.to_pylist():
+            _keep(session, model, row)
+    path.unlink(missing_ok=True)
+
+
+def _decode(table: pa.Table, recipe: Recipe) -> pa.Table:
+    return DecodeStage(recipe)(table)
+
+
+def _gpus(ray: Any, device: str) -> int:
+    """GPUs of the cluster that the run may use."""
+    return 0 if device in ("cpu", "mps") else int(ray.cluster_resources().get("GPU", 0))
+
+
+def _most_actors(ray: Any, gpus: int) -> int:
+    """The largest pool: one actor a GPU; without GPUs, one a processor but one, which decodes."""
+    return gpus or max(1, int(ray.cluster_resources().get("CPU", 2)) - 1)
+
+
+def _plan(session: Session, source: SampleSource, model: ResolvedModel, path: Path, *, needing: bool) -> int:
+    """Writes the work of a model that is not stored yet; how many items.
+
+    Items that cannot be written down (pixels in memory, secrets in URLs) are left to the run itself.
+    """
+    scorer = session.scorer
+    mine = [name for name, (_, its) in session.plan.spaces().items() if its.key == model.key]
+    mine.sort(key=lambda name: name not in scorer.gives)
+    planned: set[tuple[str, bytes]] = set()
+    with pq.ParquetWriter(path, WORK) as writer:
+        for samples in chunks(source, chunk_size(session.plan)):
+            chunk, _ = scorer.prepare(samples)
+            if scored_frame(session.journal, chunk) is not None:
+                continue
+            for name in mine:
+                wanted = {
+                    key: item
+                    for key, item in chunk.wanted[name].items()
+                    if (name, key) not in planned and any(True for _ in needing_items(item)) is needing
+                }
+                missing = scorer.missing(name, wanted)
+                # What a pass gives beside its own features needs no pass of its own.
+                given = scorer.gives.get(name)
+                planned.update((space, key) for key in missing for space in (name, given) if space is not None)
+                writer.write_table(_work(name, missing, scorer.sources(missing) if needing else {}))
+    return int(pq.read_metadata(path).num_rows)
+
+
+def _work(name: str, missing: Mapping[bytes, Any], sources: Mapping[tuple[str, bytes], Any]) -> pa.Table:
+    rows = []
+    for key, item in missing.items():
+        with suppress(NotWritten):
+            source = None
+            for needing in needing_items(item):
+                source = write_source(sources[needing.source[2], needing.source[0]])
+            rows.append({"space": name, "key": key, "item": write_item(item), "source": source})
+    return pa.Table.from_pylist(rows, schema=WORK)
+
+
+def _keep(session: Session, model: ResolvedModel, row: Mapping[str, Any]) -> None:
+    """Puts what an actor made under its keys, and remembers what failed.
+
+    Raises:
+        UserError: what an actor said of all its work: a device that lacks memory, a model that breaks its contract.
+    """
+    if row["error"] is not None:
+        must, got, fix = json.loads(row["error"])
+        raise UserError(must, got=got, fix=fix)
+    failures = {bytes.fromhex(key): (Status(status), reason) for key, status, reason in json.loads(row["failures"])}
+    told = json.loads(row["told"])
+    columns = read_columns(row["data"]) if row["keys"] else {}
+    session.scorer.take(row["space"], row["keys"], columns, failures, told["constants"])
+    session.scorer.used[model.key] = told["ran"]
+    session.progress.advance(len(row["keys"]) + len(failures))
