@@ -166,6 +166,10 @@ def make_batch(metric: SampleMetric, n: int, seed: int = 0) -> FeatureBatch:
             starts = np.cumsum([0, *(len(row) for row in found["scores"])])
             offsets = starts[source.offsets] if isinstance(source, Ragged) else starts
             slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
+        elif metric.least_frames > 1 and slot.feature == "image_embedding":
+            counts = rng.integers(metric.least_frames, metric.least_frames + 3, n)
+            offsets = np.cumsum([0, *counts])
+            slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
         elif slot.feature == "reply" and slot.many:
             slots[slot.name] = Ragged(columns(slot.feature, n, rng), np.arange(n + 1))
         elif slot.many:

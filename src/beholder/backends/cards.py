@@ -126,6 +126,7 @@ _OPENAI_PAIRS = (
 CARD_MODULES: tuple[str, ...] = (
     "beholder.backends.cards_api",
     "beholder.backends.cards_blip",
+    "beholder.backends.cards_clips",
     "beholder.backends.cards_faces",
     "beholder.backends.cards_scores",
     "beholder.backends.cards_opens2v",

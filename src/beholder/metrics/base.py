@@ -206,6 +206,9 @@ class SampleMetric(ABC):
     looks_ahead: ClassVar[bool] = False
     """True for a metric that looks at the data set before it is planned (see `fitted`)."""
 
+    least_frames: ClassVar[int] = 1
+    """Frames that an output must have; with fewer the metric says `too_short`."""
+
     other_aggregates: ClassVar[tuple[str, ...]] = ()
     """Names of further aggregates of the metric, beside macro and micro (see `other_values`)."""
 

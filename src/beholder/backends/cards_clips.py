@@ -1,0 +1,55 @@
+"""Cards of what measures clips frame by frame: optical flow, differences, and scorers of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from beholder.records import ModelCard
+
+FARNEBACK: dict[str, Any] = {
+    "library": "opencv",
+    "flow": "farneback",
+    "pyr_scale": 0.5,
+    "levels": 3,
+    "winsize": 15,
+    "iterations": 3,
+    "poly_n": 5,
+    "poly_sigma": 1.2,
+    "width": 16,
+    "resize": "area",
+}
+DIFFERENCES: dict[str, Any] = {"library": "numpy", "difference": "mean absolute, RGB levels"}
+SHARPNESS: dict[str, Any] = {"library": "numpy", "sharpness": "x / (x + 4), x = mean |Laplacian| of the gray levels"}
+Q_ALIGN = (
+    "Q-Align runs code of its own (mPLUG-Owl2) that transformers does not have; score frames with a scorer of your own "
+    "(beholder.register_model), or take OpenS2V's own file: beholder bench opens2v --from-official"
+)
+
+
+def cards() -> Iterator[ModelCard]:
+    """The cards."""
+    plain = "Arithmetic only, no weights."
+    yield ModelCard(
+        id="farneback:opencv", engine="farneback", family="flow", arch="farneback", weights="opencv",
+        preprocessing=FARNEBACK, commercial=True, aliases=("farneback",), capabilities=("ClipMeter",),
+        paper="Farnebäck 2003, Two-Frame Motion Estimation Based on Polynomial Expansion",
+        notes=(f"{plain} Needs the extra motion (OpenCV).",),
+    )  # fmt: skip
+    yield ModelCard(
+        id="differences:rgb", engine="differences", family="flow", arch="differences", weights="rgb",
+        preprocessing=DIFFERENCES, commercial=True, aliases=("differences",), capabilities=("ClipMeter",),
+        notes=(plain,),
+    )  # fmt: skip
+    yield ModelCard(
+        id="sharpness:laplacian", engine="sharpness", family="sharpness", arch="laplacian", weights="laplacian",
+        preprocessing=SHARPNESS, commercial=True, aliases=("sharpness",), capabilities=("FrameScorer",),
+        notes=(f"{plain} A stand-in for trying things out: it knows sharpness, nothing of quality.",),
+    )  # fmt: skip
+    yield ModelCard(
+        id="qalign:q-future/one-align", engine="qalign", family="qalign", arch="mplug_owl2",
+        weights="q-future/one-align", source="q-future/one-align", aliases=("qalign",),
+        capabilities=("FrameScorer",), planned=Q_ALIGN,
+        paper="Wu et al. 2023, Q-Align: Teaching LMMs for Visual Scoring via Discrete Text-Defined Levels, "
+        "arXiv 2312.17090",
+    )  # fmt: skip
