@@ -67,7 +67,7 @@ def test_a_picture_with_a_fault_is_a_dash_with_a_reason_and_exit_3(beholder: Cli
         ((), "clip_score needs --text"),
         (("-m", "clip_i"), "clip_i needs --reference"),
         (("-t", "a", "-t", "b", "--pairs"), "as many images as texts"),
-        (("-t", "a", "-m", "clip_scor"), "Did you mean clip_score?"),
+        (("-t", "a", "-m", "clip_scor"), "Did you mean clip_score"),
         (("-t", "a", "--max-pixels", "-3"), "--max-pixels: Input should be greater than 0"),
         (("-t", "a", "--background", "1,2"), "a colour must be"),
     ],

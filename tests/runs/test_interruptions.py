@@ -47,18 +47,29 @@ def start(data: Path, out: Path, store: Path) -> subprocess.Popen[str]:
     return process
 
 
+def wait_for_growth(journal: Path, process: subprocess.Popen[str]) -> None:
+    """Waits until a run writes scores (or is over), however slow the machine is."""
+    size = journal.stat().st_size if journal.exists() else 0
+    give_up = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < give_up:
+        if journal.exists() and journal.stat().st_size > size:
+            return
+        time.sleep(0.002)
+
+
 def test_a_killed_run_goes_on_and_ends_identical(tmp_path: Path) -> None:
     data = write_set(tmp_path, 200)
     quiet = start(data, tmp_path / "quiet", tmp_path / "store1")
     assert quiet.communicate()[0] == "done\n"
     kills = 0
-    for delay in (0.05, 0.12, 0.2, 0.3, 0.4):
+    for delay in (0.0, 0.03, 0.06, 0.1, 0.15):
         process = start(data, tmp_path / "killed", tmp_path / "store2")
+        wait_for_growth(tmp_path / "killed" / "journal.bin", process)
         time.sleep(delay)
         process.send_signal(signal.SIGKILL)
         output, _ = process.communicate()
         kills += "done" not in output
-    assert kills >= 2, "the kills came too late to test anything"
+    assert kills >= 1, "the kills came too late to test anything"
     partial = beholder.open_run_folder(tmp_path / "killed")
     assert partial.n <= 200
     last = start(data, tmp_path / "killed", tmp_path / "store2")
