@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 def made_metric(label: str, *, higher: bool | None = True, **changes: Any) -> dict[str, Any]:
     """A metric's entry in a header."""
-    info = {"name": label, "unit": "cosine", "higher_is_better": higher, "version": "1"}
+    info = {"name": label, "inputs": ["output"], "unit": "cosine", "higher_is_better": higher, "version": "1"}
     slots = {"image": {"model": "hf:openai/clip-vit-large-patch14", "model_key": "k1"}}
     entry = {"label": label, "identity": label, "info": info, "settings": {}, "slots": slots, "plain_mean": True}
     return entry | changes
