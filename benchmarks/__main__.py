@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.table import Row, format_rows
 
-NAMES = ("start", "ideal_loop", "reruns", "matrix", "overhead", "memory", "vqa_sharing", "comparing")
+NAMES = ("start", "ideal_loop", "reruns", "matrix", "overhead", "memory", "vqa_sharing", "comparing", "attributes", "report")
 if importlib.util.find_spec("av") is not None:
     NAMES = (*NAMES, "video")
 RESULTS = Path(__file__).with_name("RESULTS.md")

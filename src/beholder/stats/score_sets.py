@@ -42,6 +42,7 @@ class ScoreSettings:
         resamples: bootstrap draws; 0 for no intervals.
         permutations: reshuffles of the set labels; 0 for no nulls.
         level: of intervals and null levels.
+        companions: also W1 and JSD; False leaves them out.
     """
 
     unit: float = 1.0
@@ -52,6 +53,7 @@ class ScoreSettings:
     resamples: int = 1000
     permutations: int = 1000
     level: float = 0.95
+    companions: bool = True
 
     def __post_init__(self) -> None:
         if self.density not in get_args(Density):
@@ -85,7 +87,8 @@ def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings
     pooled = np.concatenate([first, second])
     draws = _Draws(first, second, pooled, settings, rng)
     values = _values(first, second, settings)
-    values |= {"jsd": draws.shapes_of_sets()["jsd"]}
+    if settings.companions:
+        values |= {"w1": wasserstein(first, second), "jsd": draws.shapes_of_sets()["jsd"]}
     boot, null = draws.boot(), draws.null()
     result = {}
     for name, value in values.items():
@@ -106,7 +109,7 @@ def _values(ref: np.ndarray, gen: np.ndarray, settings: ScoreSettings) -> dict[s
         single, double = sad_legacy(ref, gen), pad_legacy(ref, gen)
     values = {
         "sad": single, "pad": double, "dependence": dependence(double, single),
-        "mean_difference": fits[1].mean - fits[0].mean, "w1": wasserstein(ref, gen),
+        "mean_difference": fits[1].mean - fits[0].mean,
     }  # fmt: skip
     return values | _means(values)
 
@@ -204,13 +207,15 @@ class _Draws:
         if self.settings.density == "kde_legacy":
             return {}
         found = {"mean_difference": fits[1].mean - fits[0].mean}
-        shapes = self._shapes(parts)
+        shaped = self.settings.companions or self.settings.density == "kde"
+        shapes = self._shapes(parts) if shaped else {}
         if self.settings.density == "gaussian":
             found["sad"], found["pad"] = _gaussian(fits[0], fits[1], self.settings)
             found["dependence"] = dependence(found["pad"], found["sad"])
         else:
             found["sad"] = shapes["sad_kde"]
-        found |= {"w1": shapes["w1"], "jsd": shapes["jsd"]}
+        if self.settings.companions:
+            found |= {"w1": shapes["w1"], "jsd": shapes["jsd"]}
         return found | _means(found)
 
     def _shapes(self, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> dict[str, np.ndarray]:
