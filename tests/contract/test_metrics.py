@@ -27,7 +27,7 @@ from beholder.records import MetricInfo, OptionInfo
 NAMES = METRICS.names()
 WIDTH = 16
 MOST_COMBINATIONS = 200
-BY_CHANCE = {"background_share": {"not_enough_evidence"}}
+BY_CHANCE = {"background_share": {"not_enough_evidence"}, "nexus_score": {"no_detection"}}
 """Statuses that random features may rightly have."""
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -107,6 +107,14 @@ def columns(kind: str, n: int, rng: np.random.Generator) -> dict[str, np.ndarray
         return faces(n, rng)
     if kind == "segments":
         return segments(n, rng)
+    if kind == "example_detections":
+        # Boxes that do not overlap, all of them sure.
+        boxes = [np.array([[20 * at, 0, 20 * at + 9, 9 + at] for at in range(count)], np.float32)
+                 for count in rng.integers(0, 4, n)]  # fmt: skip
+        return {
+            "boxes": object_column(boxes), "size": np.full((n, 2), 90, np.int32),
+            "scores": object_column([rng.uniform(0.65, 0.95, len(own)).astype(np.float32) for own in boxes]),
+        }  # fmt: skip
     if kind == "reply":
         return {"text": object_column([f"Score: {mark}" for mark in rng.integers(1, 6, n)])}
     if kind == "clip_numbers":
@@ -158,8 +166,9 @@ def faces(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
 def make_batch(metric: SampleMetric, n: int, seed: int = 0) -> FeatureBatch:
     rng = np.random.default_rng(seed)
     slots: dict[str, Any] = {}
+    examples = any(slot.feature == "example_detections" for slot in metric.slots)
     for slot in metric.slots:
-        if slot.after and slot.feature == "match":
+        if slot.after and (slot.feature == "match" or slot.may_fail):
             # Derived pictures: one row for each face of the slot that they come from.
             source = slots[slot.after[0]]
             found = source.columns if isinstance(source, Ragged) else source
@@ -172,11 +181,20 @@ def make_batch(metric: SampleMetric, n: int, seed: int = 0) -> FeatureBatch:
             slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
         elif slot.feature == "reply" and slot.many:
             slots[slot.name] = Ragged(columns(slot.feature, n, rng), np.arange(n + 1))
+        elif slot.many and examples and slots:
+            # References and labels: one for each pair of the detections, which stand first.
+            first = next(iter(slots.values()))
+            slots[slot.name] = Ragged(columns(slot.feature, int(first.offsets[-1]), rng), first.offsets)
         elif slot.many:
             offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 4, n)))).astype(np.intp)
             slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
         else:
             slots[slot.name] = columns(slot.feature, n, rng)
+    if examples:
+        # Embeddings that lie close together: crops that are like their labels.
+        for value in slots.values():
+            if "embedding" in value.columns:
+                value.columns["embedding"] += 2
     constants = {slot.name: {"logit_scale": 100.0} for slot in metric.slots}
     return FeatureBatch(slots, constants, n, [_sample(row, slots.get("answer")) for row in range(n)])
 
