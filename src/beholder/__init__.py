@@ -40,6 +40,7 @@ _TARGETS = {
     "compute_facesim_cur": "beholder.helpers.faces",
     "evaluate": "beholder.api",
     "get_score_model": "beholder.scorers",
+    "knowcusbench": "",
     "list_all_clipscore_models": "beholder.scorers",
     "list_all_itmscore_models": "beholder.scorers",
     "list_all_models": "beholder.scorers",
@@ -61,6 +62,7 @@ _TARGETS = {
 }
 
 if TYPE_CHECKING:
+    from beholder import knowcusbench
     from beholder._errors import BeholderError, InputError, UserError
     from beholder.api import evaluate, list_metrics, list_models, open_run, run, score
     from beholder.attributing.call import attributes
@@ -117,6 +119,7 @@ __all__ = [
     "compute_facesim_cur",
     "evaluate",
     "get_score_model",
+    "knowcusbench",
     "list_all_clipscore_models",
     "list_all_itmscore_models",
     "list_all_models",
@@ -141,7 +144,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _TARGETS:
         raise AttributeError(f"module 'beholder' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_TARGETS[name]), name)
+    home = _TARGETS[name]
+    value: Any = getattr(importlib.import_module(home), name) if home else importlib.import_module(f"beholder.{name}")
     globals()[name] = value
     return value
 

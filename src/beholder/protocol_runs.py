@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from beholder.metrics.base import SampleMetric, make_metric
 from beholder.protocols.base import Agreed, Finished, Protocol, Scored
 from beholder.protocols.catalog import PROTOCOLS
 from beholder.protocols.results import Results
+from beholder.records import Summary
 from beholder.runs.config import RunConfig, make_config
 from beholder.runs.plan import score_names
 from beholder.runs.progress import Progress
@@ -124,7 +125,7 @@ def bench(
     """
     chosen = _protocol_with(protocol, segmenter)
     asked = [metrics] if isinstance(metrics, (str, SampleMetric)) else list(metrics)
-    named, own = protocol_metrics(chosen, asked, only=only)
+    named, own = protocol_metrics(chosen, asked, only=only, model=model)
     config = make_config(
         {
             "data": os.fspath(data) if isinstance(data, str | os.PathLike) else None, "mapping": mapping or {},
@@ -141,7 +142,7 @@ def bench(
 
 
 def protocol_metrics(
-    protocol: Protocol, asked: Sequence[str | SampleMetric], *, only: bool = False
+    protocol: Protocol, asked: Sequence[str | SampleMetric], *, only: bool = False, model: str | None = None
 ) -> tuple[list[Any], dict[str, SampleMetric]]:
     """What is scored, and the user's own metric objects by identity.
 
@@ -150,7 +151,7 @@ def protocol_metrics(
     """
     objects = {item.identity: item for item in asked if isinstance(item, SampleMetric)}
     texts = [item.identity if isinstance(item, SampleMetric) else item for item in asked]
-    named = protocol.metrics(texts, only=only)
+    named = protocol.metrics(texts, only=only, model=model)
     if not named:
         raise OptionError("a protocol needs at least one metric", got="only=True without metrics", fix="Name one")
     return [objects.get(text, text) for text in named], objects
@@ -189,7 +190,7 @@ def make_results(protocol: Protocol, run: Run, *, own: Mapping[str, SampleMetric
     """The protocol's tables of a finished run."""
     finished = finished_run(run, own=own)
     agreed, notices = _agreements(protocol, run, finished)
-    finished = Finished(**{**vars(finished), "agreements": agreed})
+    finished = replace(finished, agreements=agreed)
     tables = tuple(protocol.tables(finished))
     info = protocol.info
     return Results(info.name, info.version, tables, protocol.counts(finished), tuple(notices))
@@ -202,7 +203,7 @@ def finished_run(run: Run, *, own: Mapping[str, SampleMetric] | None = None) -> 
     columns = {name: table.column(name).to_pylist() for name in table.column_names if name not in taken}
     metrics = [_scored(item, table, own or {}) for item in run.header["metrics"]]
     settings = {name: asked[name] for name in ("seed", "resamples", "level")}
-    return Finished(table.num_rows, columns, metrics, **settings)
+    return Finished(table.num_rows, columns, metrics, **settings, summarise=_remembered(run))
 
 
 def read_results(run: Run) -> Results | None:
@@ -243,6 +244,19 @@ def _protocol_with(protocol: str | Protocol, segmenter: str | None) -> Protocol:
     if "segmenter" not in chosen.options:
         raise OptionError(f"the protocol {chosen.info.name} takes no segmenter", got=repr(segmenter))
     return type(chosen)({**chosen.options, "segmenter": segmenter})
+
+
+def _remembered(run: Run) -> Callable[[Sequence[str]], Sequence[Summary]]:
+    """The run's `summarise`, which makes the intervals of a grouping once."""
+    known: dict[tuple[str, ...], list[Summary]] = {}
+
+    def summarise(columns: Sequence[str]) -> Sequence[Summary]:
+        key = tuple(columns)
+        if key not in known:
+            known[key] = run.summarise(by=key)
+        return known[key]
+
+    return summarise
 
 
 def _stamp(run: Run) -> dict[str, Any]:

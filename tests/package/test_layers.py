@@ -20,7 +20,7 @@ LEVELS = {
     "metrics": 4,
     "protocols": 5,
     "runs": 6, "report": 6, "lab": 6,
-    "api": 7, "attributing": 7, "comparing": 7, "demo": 7, "protocol_runs": 7, "reporting": 7,
+    "api": 7, "attributing": 7, "comparing": 7, "demo": 7, "knowcusbench": 7, "protocol_runs": 7, "reporting": 7,
     "score_table": 7, "verifying": 7, "experiments": 7, "helpers": 7, "scorers": 7, "tensors": 7,
     "cli": 8, "__init__": 8, "__main__": 8,
 }  # fmt: skip

@@ -25,7 +25,7 @@ RATINGS = {
 }
 
 
-def picture(path: Path, seed: int, size: tuple[int, int] = (12, 16)) -> Path:
+def picture(path: Path, seed: int, size: tuple[int, int] = (16, 16)) -> Path:
     """A file of random pixels."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)

@@ -73,8 +73,10 @@ def test_an_own_model_beside_the_rated_ones_has_scores_and_no_human_rating(tmp_p
     found = bench("genai-bench", genai_folder(tmp_path / "data", own=True), metrics=SPEC, out=str(tmp_path / "run"))
     table = found.results.table("skills")
     assert table.number("mine", "overall", "all", column="vqa_score").n == 3
-    human = table.number("mine", "overall", "all", column=HUMAN)
-    assert (human.value, human.n) == (None, 0)
+    with pytest.raises(package.UserError, match="number of the table"):
+        table.number("mine", "overall", "all", column=HUMAN)
+    assert "No ratings of mine." in table.notes
+    assert ("mine", "advanced", "negation") not in [row for row, _ in table.rows]
     assert found.results.counts["models"] == {"DALLE_3": 4, "SDXL_Base": 4, "mine": 3}
 
 

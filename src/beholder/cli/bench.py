@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-PROTOCOL_NAMES = "dsg, genai-bench or tifa"
+PROTOCOL_NAMES = "customconcept101, dreambench, dreambench++, dsg, genai-bench, knowcusbench or tifa"
 """Written out here so that `--help` need not import the protocols; a test compares the two."""
 
 Name = Annotated[
@@ -93,7 +93,7 @@ def bench(
 
     check_form(form)
     protocol = make_protocol(name, None if segmenter is None else {"segmenter": segmenter})
-    metrics, _ = protocol_metrics(protocol, metric or [], only=only)
+    metrics, _ = protocol_metrics(protocol, metric or [], only=only, model=model)
     given: dict[str, Any] = {
         "data": data, "metrics": metrics, "out": out, "mapping": mapping, "allow_extra": allow_extra, "model": model,
         "device": device, "dtype": dtype, "batch_size": batch_size, "workers": workers, "store": store,

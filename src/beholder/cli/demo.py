@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from beholder.cli import options
 from beholder.cli.guard import INTERRUPTED
-from beholder.cli.output import say
+from beholder.cli.output import put, put_json, say, stdout_width
 from beholder.cli.progress import progress_display
 
 app = typer.Typer(add_completion=False)
@@ -23,6 +23,10 @@ def demo(
     model: Annotated[
         str, typer.Option(metavar="NAME", help="Encoder; the embedded one knows emoji scenes and nothing else.")
     ] = "demo:emoji",
+    protocol: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Draw the worked data set of a protocol instead: knowcusbench."),
+    ] = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -32,15 +36,51 @@ def demo(
     package. The data set has prompts, references, masks and a
     manifest, so that everything else can be tried on it.
 
+    With --protocol knowcusbench: subjects with references and masks, both tasks, three methods of known quality. One
+    of them copies the references' surroundings and draws the wrong subject: CLIP-I puts it first, CLIP-I-Seg last. A
+    control before plain backgrounds shows no such reversal.
+
     Example: beholder demo -o demo
+
+    Example: beholder demo --protocol knowcusbench -o subjects
     """
+    from beholder._errors import UnknownNameError
     from beholder.cli.tables import finish_run
     from beholder.demo.build import run_demo
 
+    if protocol not in (None, "knowcusbench"):
+        raise UnknownNameError(
+            "protocol with a worked data set", str(protocol), ["knowcusbench"], fix="There is: knowcusbench"
+        )
     try:
         with progress_display(quiet=quiet) as progress:
+            if protocol is not None:
+                _put_subjects(out, seed, model, progress, as_json=as_json)
+                return
             run = run_demo(out, seed=seed, model=model, progress=progress)
     except KeyboardInterrupt:
         say("Interrupted. What was scored is kept: the same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
     finish_run(run, as_json=as_json, quiet=quiet)
+
+
+def _put_subjects(out: str, seed: int, model: str, progress: Any, *, as_json: bool) -> None:
+    """Runs the worked data set of knowcusbench and its control, and prints the table of both."""
+    from dataclasses import replace
+
+    from beholder.cli.bench import bench_json
+    from beholder.demo.subjects import run_subject_demo
+    from beholder.report.protocol import result_table
+    from beholder.report.render import to_text
+
+    found = run_subject_demo(out, seed=seed, model=model, progress=progress)
+    parts = {"copied surroundings": found.flattering, "control": found.control}
+    if as_json:
+        put_json({name: bench_json(run) for name, run in parts.items()})
+        return
+    for name, run in parts.items():
+        paper = run.results.table("paper")
+        # Published numbers say nothing beside those of drawn scenes.
+        table = result_table(replace(paper, numbers=tuple(n for n in paper.numbers if not n.is_published), notes=()))
+        put(f"{name}\n\n{to_text(table, width=stdout_width())}\n")
+        say(f"Run folder: {run.run.path}")

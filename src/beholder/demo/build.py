@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from beholder._errors import UserError
@@ -41,7 +42,7 @@ def run_demo(out: str, *, seed: int = 0, model: str = "demo:emoji", progress: Pr
     progress = progress or NoProgress()
     make_plan(make_config({"metrics": METRICS, "model": model}))  # a model that is not there is told of at once
     folder = Path(out)
-    _claim(folder)
+    claim_folder(folder, _OWN)
     items = demo_set(seed)
     progress.stage("drawing scenes", len(items))
     manifest = write_demo_set(items, folder, progress=lambda _: progress.advance(1))
@@ -51,11 +52,19 @@ def run_demo(out: str, *, seed: int = 0, model: str = "demo:emoji", progress: Pr
     return execute(config, progress=progress)
 
 
-def _claim(folder: Path) -> None:
-    """Makes sure that the demo can be written there and takes the place of nothing else."""
+def claim_folder(folder: Path, own: Collection[str]) -> None:
+    """Makes sure that a demo can be written there and takes the place of nothing else.
+
+    Args:
+        folder: the folder; made if need be.
+        own: names of what the demo itself puts there.
+
+    Raises:
+        UserError: it cannot be written, or holds something else.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        others = sorted({path.name for path in folder.iterdir()} - _OWN)
+        others = sorted({path.name for path in folder.iterdir()} - set(own))
     except OSError as error:
         raise UserError(
             f"the demo's folder {folder} must be a folder that can be written",

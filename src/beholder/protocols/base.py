@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beholder._errors import Fault, OptionError, UnknownNameError
-from beholder._identity import parse_spec
+from beholder._identity import format_spec, parse_spec
 from beholder.manifest.schema import Sample, SampleSource
 from beholder.manifest.validate import ValidationReport, validate
+from beholder.metrics.catalog import METRICS
 from beholder.protocols.results import ResultTable
-from beholder.records import OptionInfo
+from beholder.records import OptionInfo, Summary
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ class Finished:
         seed: seed of the intervals.
         resamples: their resamples.
         level: their level.
+        summarise: the run's own aggregates, over all outputs and by the combinations of columns.
     """
 
     n: int
@@ -150,6 +152,7 @@ class Finished:
     seed: int = 0
     resamples: int = 1000
     level: float = 0.95
+    summarise: Callable[[Sequence[str]], Sequence[Summary]] = lambda columns: ()
 
     def column(self, name: str) -> Sequence[Any]:
         """A column; None everywhere where the run has none of this name."""
@@ -200,18 +203,19 @@ class Protocol(ABC):
         """The metrics with these options."""
         return self.info.metrics
 
-    def metrics(self, given: Sequence[str] = (), *, only: bool = False) -> tuple[str, ...]:
+    def metrics(self, given: Sequence[str] = (), *, only: bool = False, model: str | None = None) -> tuple[str, ...]:
         """The metrics to score: the protocol's, where one that was given takes the place of its namesake.
 
         Args:
             given: metrics that the user named.
             only: True for these alone.
+            model: encoder for the protocol's image-text metrics, instead of the one that it names.
         """
         if only:
             return tuple(given)
         named = {parse_spec(spec).name for spec in given}
         kept = [use.spec for use in self.uses if use.name not in named]
-        return (*kept, *given)
+        return (*(_with_model(spec, model) for spec in kept), *given)
 
     @abstractmethod
     def source(self, data: Any, *, mapping: Mapping[str, str] | None = None, allow_extra: bool = False) -> SampleSource:
@@ -252,3 +256,11 @@ class Protocol(ABC):
             warnings=(*report.warnings, *found.warnings),
             counts={**report.counts, "protocol": self.info.name, **found.counts},
         )
+
+
+def _with_model(text: str, model: str | None) -> str:
+    """A metric's specification without its encoder, where another was asked for."""
+    spec = parse_spec(text)
+    if model is None or "model" not in spec.options or not METRICS.get(spec.name).takes_model():
+        return text
+    return format_spec(spec.name, {name: value for name, value in spec.options.items() if name != "model"})

@@ -28,3 +28,7 @@ PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", group="beholder.proto
 PROTOCOLS.add("genai-bench", "beholder.protocols.genai_bench:GenAIBench")
 PROTOCOLS.add("dsg", "beholder.protocols.checklists:Dsg")
 PROTOCOLS.add("tifa", "beholder.protocols.checklists:Tifa")
+PROTOCOLS.add("knowcusbench", "beholder.protocols.subjects:KnowCusBench")
+PROTOCOLS.add("dreambench", "beholder.protocols.subjects:DreamBench")
+PROTOCOLS.add("dreambench++", "beholder.protocols.subjects:DreamBenchPlus")
+PROTOCOLS.add("customconcept101", "beholder.protocols.subjects:CustomConcept101")

@@ -154,19 +154,25 @@ def _skill_table(finished: Finished) -> ResultTable:
     means = np.array([np.mean(given) if given else np.nan for given in _ratings(finished)])
     columns = [scored.label for scored in finished.metrics] + ([HUMAN] if np.isfinite(means).any() else [])
     numbers: list[Number] = []
+    unrated = []
     for method in dict.fromkeys(methods):
         mine = np.array([name == method for name in methods])
+        unrated += [] if np.isfinite(means[mine]).any() else [method]
         for group, skill, rows in _skills(finished):
             chosen = rows[mine[rows]]
             row = (method, group, skill)
+            if not len(chosen):
+                continue
             for scored in finished.metrics:
                 headline = next(item for item in summaries(finished, scored, rows=chosen) if item.aggregate == "micro")
                 numbers.append(number_of(headline, row, scored.label))
-            if HUMAN in columns:
+            if HUMAN in columns and method not in unrated:
                 given = chosen[np.isfinite(means[chosen])]
                 numbers.append(mean_number(means[given], units[given], finished, row, HUMAN))
-    untagged = sum(not tags for tags in _all_tags(finished))
     notes = ["Means over outputs; a prompt counts for each of its skills."]
+    if unrated and HUMAN in columns:
+        notes.append(f"No ratings of {', '.join(unrated)}.")
+    untagged = sum(not tags for tags in _all_tags(finished))
     if untagged and untagged < finished.n:
         notes.append(f"{untagged} of {finished.n} outputs have no skill; the row 'all' has them too, 'tagged' has not.")
     return ResultTable(

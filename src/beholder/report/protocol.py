@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beholder.protocols.results import Number, Results, ResultTable
-from beholder.report.numbers import DASH, format_estimate, format_spread
+from beholder.report.numbers import DASH, format_estimate, format_number, format_spread
 from beholder.report.render import rendered, to_csv
 from beholder.report.tables import Column, Table
 
@@ -22,10 +22,11 @@ def result_table(found: ResultTable) -> Table:
     titles += [Column(key) for key in found.keys] + [Column(name, True) for name in found.columns]
     titles += [Column("n", True)] if found.show_n else []
     rows = []
+    places = _published_decimals(found)
     for labels, theirs in found.rows:
         cells = {n.column: n for n in found.numbers if n.row == labels and n.is_published is theirs}
         row = [THEIRS if theirs else OURS] if published else []
-        row += [*labels, *(_cell(cells.get(name)) for name in found.columns)]
+        row += [*labels, *(_cell(cells.get(name), places) for name in found.columns)]
         rows.append(tuple(row + ([_counts(list(cells.values()))] if found.show_n else [])))
     notes = [*found.notes, *_spread_notes(found, spread=spread), *_number_notes(found), *_sources(found)]
     return Table(tuple(titles), tuple(rows), tuple(dict.fromkeys(notes)))
@@ -82,11 +83,21 @@ def counts_text(counts: Any) -> str:
     )
 
 
-def _cell(number: Number | None) -> str:
-    if number is None:
+def _published_decimals(found: ResultTable) -> dict[str, int]:
+    """By column: the decimals that its published numbers have."""
+    places: dict[str, int] = {}
+    for number in found.numbers:
+        if number.is_published and number.value is not None:
+            own = len(f"{number.value:.6f}".rstrip("0").partition(".")[2])
+            places[number.column] = max(places.get(number.column, 0), own)
+    return places
+
+
+def _cell(number: Number | None, places: Mapping[str, int]) -> str:
+    if number is None or (number.is_published and number.value is None):
         return DASH
-    if number.is_published:
-        return DASH if number.value is None else f"{number.value:g}"
+    if number.is_published and number.value is not None:
+        return format_number(number.value, places[number.column])
     text = format_estimate(number.value, number.low, number.high)
     if number.sd is None or number.value is None:
         return text

@@ -15,6 +15,8 @@ from beholder.scenes.demo_set import GENERATORS, DemoItem, demo_set
 from beholder.scenes.render import draw_background, masks, render, render_array, spoil
 from beholder.scenes.sample import EDITS, SceneOptions, edit, place_object, sample_background, sample_scene
 from beholder.scenes.scene import Background, Scene, SceneObject
+from beholder.scenes.subject_set import SUBJECT_METHODS, SubjectConcept, SubjectItem, SubjectSet, subject_set
+from beholder.scenes.subject_writer import write_subject_set
 from beholder.scenes.vocabulary import COLORS, TEXTURES, Thing, categories, object_names, sprite, thing, things
 from beholder.scenes.writer import write_demo_set
 
@@ -25,6 +27,7 @@ __all__ = [
     "GENERATORS",
     "PLACES",
     "RELATIONS",
+    "SUBJECT_METHODS",
     "TEMPLATES",
     "TEXTURES",
     "Background",
@@ -34,6 +37,9 @@ __all__ = [
     "Scene",
     "SceneObject",
     "SceneOptions",
+    "SubjectConcept",
+    "SubjectItem",
+    "SubjectSet",
     "Thing",
     "caption",
     "categories",
@@ -51,7 +57,9 @@ __all__ = [
     "sample_scene",
     "spoil",
     "sprite",
+    "subject_set",
     "thing",
     "things",
     "write_demo_set",
+    "write_subject_set",
 ]

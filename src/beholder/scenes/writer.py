@@ -48,7 +48,7 @@ def write_demo_set(
         if progress is not None:
             progress(done)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    _write(root / "manifest.jsonl", text.encode())
+    write_file(root / "manifest.jsonl", text.encode())
     return root / "manifest.jsonl"
 
 
@@ -61,20 +61,20 @@ def _write_references(root: Path, item: DemoItem, size: int) -> None:
     for scene, picture, path, mask in zip(
         item.references, pictures, _reference_paths(item, "references"), _reference_paths(item, "reference_masks")
     ):
-        _write(root / path, _png(picture))
-        _write(root / mask, _mask_png(masks(scene, size)[0]))
+        write_file(root / path, picture_png(picture))
+        write_file(root / mask, mask_png(masks(scene, size)[0]))
 
 
 def _write_item(root: Path, item: DemoItem, size: int) -> dict[str, Any]:
     """Write one output and its masks; its manifest row."""
     output = f"images/{item.method}/{item.prompt_id}.png"
-    _write(root / output, _png(item.image(size)))
+    write_file(root / output, picture_png(item.image(size)))
     paths = {}
     for name in item.scene.names:
         mask = item.mask_of(name, size)
         if mask is not None:
             paths[name] = f"masks/{item.method}/{item.prompt_id}/{name.replace(' ', '_')}.png"
-            _write(root / paths[name], _mask_png(mask))
+            write_file(root / paths[name], mask_png(mask))
     return {
         "id": item.id,
         "output": output,
@@ -96,18 +96,20 @@ def _write_item(root: Path, item: DemoItem, size: int) -> dict[str, Any]:
     }
 
 
-def _png(image: Image.Image) -> bytes:
+def picture_png(image: Image.Image) -> bytes:
+    """A picture as the bytes of a PNG file."""
     data = io.BytesIO()
     image.save(data, "PNG")
     return data.getvalue()
 
 
-def _mask_png(mask: BoolArray) -> bytes:
-    return _png(Image.fromarray(mask.astype(np.uint8) * 255))
+def mask_png(mask: BoolArray) -> bytes:
+    """A mask as the bytes of a PNG file with 0 and 255."""
+    return picture_png(Image.fromarray(mask.astype(np.uint8) * 255))
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Write a file in one move."""
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file in one move; folders are made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.write_bytes(data)
