@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from beholder._errors import StoreError
 from beholder.runs.finish import FrameReader, write_tables
 from beholder.runs.folder import RunFolder
 from beholder.runs.journal import Frame
@@ -30,7 +31,28 @@ def write_results(
         metrics: what was scored.
         by: columns to group the summary by.
         notices: what is said beside what the frames counted.
+
+    Raises:
+        StoreError: the disk does not take them.
     """
+    try:
+        return _write(folder, reader, frames, metrics, by, notices)
+    except OSError as error:
+        raise StoreError(
+            f"the run folder {folder.path} must take the tables of the run",
+            got=str(error),
+            fix="Free some disk space, then run the same command again: nothing that was written is lost",
+        ) from error
+
+
+def _write(
+    folder: RunFolder,
+    reader: FrameReader,
+    frames: Sequence[Frame],
+    metrics: Sequence[PlannedMetric],
+    by: Sequence[str],
+    notices: Sequence[str],
+) -> Run:
     # A summary of older tables must not be taken for one of these; without one it is made from the tables.
     (folder.path / "summary.json").unlink(missing_ok=True)
     write_tables(folder.path, reader, frames, metrics)

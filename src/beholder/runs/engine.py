@@ -27,6 +27,7 @@ from beholder.records import Status
 from beholder.runs.batching import BatchSize, Failures
 from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, frame_records, leaks, read_chunk
 from beholder.runs.config import RunConfig
+from beholder.runs.file_states import CHANGED, State, states_of, unchanged
 from beholder.runs.journal import Frame, Journal
 from beholder.runs.make import default_workers
 from beholder.runs.maker import FeatureMaker, needing_items
@@ -68,7 +69,7 @@ class Scorer:
         loaded: models by key that are loaded already; those that are loaded later are added.
 
     `used` tells, by model key, on which device and in which batches the models ran; a model whose features were all
-    stored is not in it.
+    stored is not in it. `states` are those of the files of the chunk that was read last.
     """
 
     def __init__(
@@ -90,6 +91,8 @@ class Scorer:
         self._sizes: dict[tuple[str, str], BatchSize] = {}
         self._failures: dict[str, Failures] = {name: {} for name in self._spaces}
         self._constants: dict[str, Mapping[str, float]] = {}
+        self.states: Mapping[str, State | None] = {}
+        self._disturbed = False
         self.used: dict[str, dict[str, Any]] = {}
         self._reserved = [
             name for planned in plan.metrics for name in (*score_names(planned.label), group_name(planned.label))
@@ -99,6 +102,7 @@ class Scorer:
 
     def prepare(self, samples: Sequence[Sample]) -> tuple[Chunk, dict[str, pa.Array]]:
         """Reads a chunk: its kept columns, selections and keys."""
+        self.states, self._disturbed = states_of(samples), False
         columns = sample_columns(samples, self._reserved)
         chunk = read_chunk(samples, columns, self.plan, self._pool)
         return chunk, columns
@@ -168,6 +172,8 @@ class Scorer:
             if kind_of(space.feature).item == "text"
         }
         header["halved"] = self._halved()
+        # A file that was there when it was hashed and then no more may be back the next time.
+        header["retry"] = header["retry"] or self._disturbed
         return header, pa.record_batch(out)
 
     def feature_batches(self, chunk: Chunk) -> list[tuple[MetricWork, list[int], FeatureBatch]]:
@@ -209,6 +215,9 @@ class Scorer:
             self._remember_constants(given, backend)
 
         def done(made: list[bytes], columns: Columns) -> None:
+            made, columns = self._undisturbed(name, missing, made, columns)
+            if not made:
+                return
             self.store.put(number, made, columns)
             if given is not None:
                 self.store.put(self._numbers[given], made, {"embedding": columns["embedding"]})
@@ -219,6 +228,17 @@ class Scorer:
         lost = maker.make(missing, size=size, sources=sources, done=done)
         self.store.add_rate(number, len(missing), time.perf_counter() - began)
         self._failures[name].update(lost)
+        self._disturbed = self._disturbed or any(not unchanged(missing[key], self.states) for key in lost)
+
+    def _undisturbed(
+        self, name: str, items: Mapping[bytes, Any], made: list[bytes], columns: Columns
+    ) -> tuple[list[bytes], Columns]:
+        """What was made of files that are as they were when they were hashed; the rest fails."""
+        good = [row for row, key in enumerate(made) if unchanged(items[key], self.states)]
+        if len(good) == len(made):
+            return made, columns
+        self._failures[name].update(dict.fromkeys(set(made) - {made[row] for row in good}, (Status.FAILED, CHANGED)))
+        return [made[row] for row in good], {part: array[good] for part, array in columns.items()}
 
     def sources(self, missing: Mapping[bytes, Any]) -> Mapping[tuple[str, bytes], Any]:
         """The features that items need of others, made first where they are not there: rows or failures by key."""

@@ -142,6 +142,8 @@ class RunFolder:
             raise
 
     def _settle(self, overwrite: bool) -> None:
+        for left in self.path.glob(".*.tmp"):  # of a process that was killed while it wrote
+            left.unlink(missing_ok=True)
         old = read_header(self.path)
         if old is not None and old.get("plan_key") != self.header["plan_key"]:
             if not overwrite:

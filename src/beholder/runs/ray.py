@@ -30,6 +30,7 @@ from beholder.manifest.schema import SampleSource
 from beholder.media.files import LocalFile, recall, remember, stat_key
 from beholder.records import Status
 from beholder.runs.engine import chunk_size, chunks, scored_frame
+from beholder.runs.file_states import State, paths_of
 from beholder.runs.item_codec import NotWritten, read_columns, write_item, write_source
 from beholder.runs.maker import needing_items
 from beholder.runs.remote_work import WORK, DecodeStage, ModelStage, Recipe, hash_files, read_hash_key
@@ -219,18 +220,27 @@ def _plan(session: Session, source: SampleSource, model: ResolvedModel, path: Pa
                 # What a pass gives beside its own features needs no pass of its own.
                 given = scorer.gives.get(name)
                 planned.update((space, key) for key in missing for space in (name, given) if space is not None)
-                writer.write_table(_work(name, missing, scorer.sources(missing) if needing else {}))
+                table = _work(name, missing, scorer.sources(missing) if needing else {}, scorer.states)
+                writer.write_table(table)
     return int(pq.read_metadata(path).num_rows)
 
 
-def _work(name: str, missing: Mapping[bytes, Any], sources: Mapping[tuple[str, bytes], Any]) -> pa.Table:
+def _work(
+    name: str,
+    missing: Mapping[bytes, Any],
+    sources: Mapping[tuple[str, bytes], Any],
+    states: Mapping[str, State | None],
+) -> pa.Table:
     rows = []
     for key, item in missing.items():
         with suppress(NotWritten):
             source = None
             for needing in needing_items(item):
                 source = write_source(sources[needing.source[2], needing.source[0]])
-            rows.append({"space": name, "key": key, "item": write_item(item), "source": source})
+            files = {os.path.abspath(path): states[path] for path in paths_of(item) if path in states}
+            rows.append(
+                {"space": name, "key": key, "item": write_item(item), "source": source, "states": json.dumps(files)}
+            )
     return pa.Table.from_pylist(rows, schema=WORK)
 
 

@@ -1,8 +1,9 @@
 """The stages of work on other machines, as plain callables from table to table: hash files, decode, encode.
 
-Rows of work have the columns `space` (hash of the feature's space), `key` (content key), `item` (see `item_codec`) and
-`source` (a feature that the item needs, or null). Items are paths and texts; pixels exist between the decode stage and
-the model beside it only. Whatever is wrong with one row comes back as that row's status.
+Rows of work have the columns `space` (hash of the feature's space), `key` (content key), `item` (see `item_codec`),
+`source` (a feature that the item needs, or null) and `states` (of the item's files before they were hashed). Items are
+paths and texts; pixels exist between the decode stage and the model beside it only. Whatever is wrong with one row
+comes back as that row's status.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from beholder.media.base import DecodeOptions
 from beholder.media.files import StatKey, stat_key
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Failures
+from beholder.runs.file_states import CHANGED, state_of
 from beholder.runs.item_codec import read_item, read_source, write_columns
 from beholder.runs.looking import still_pictures
 from beholder.runs.make import attempt, default_workers
@@ -40,7 +42,15 @@ TRIES = 3
 _DIED = "a model must live through its work"
 _FIX = "What was made is kept. Run it here (--engine local) to see what it dies of: often there is too little memory"
 
-WORK = pa.schema([("space", pa.string()), ("key", pa.binary()), ("item", pa.string()), ("source", pa.binary())])
+WORK = pa.schema(
+    [
+        ("space", pa.string()),
+        ("key", pa.binary()),
+        ("item", pa.string()),
+        ("source", pa.binary()),
+        ("states", pa.string()),
+    ]
+)
 DECODED = pa.schema([*WORK, ("payload", pa.binary()), ("failure", pa.string())])
 MADE = pa.schema(
     [
@@ -174,12 +184,17 @@ class ModelStage:
         keys: list[bytes] = []
         parts: list[Columns] = []
 
+        states = {row["key"]: json.loads(row["states"] or "{}") for row in rows}
+        changed: Failures = {}
+
         def done(made: list[bytes], columns: Columns) -> None:
-            keys.extend(made)
-            parts.append(columns)
+            good = [at for at, key in enumerate(made) if _as_it_was(states[key])]
+            keys.extend(made[at] for at in good)
+            parts.append({part: array[good] for part, array in columns.items()})
+            changed.update(dict.fromkeys(set(made) - {made[at] for at in good}, (Status.FAILED, CHANGED)))
 
         try:
-            failures = self._make(maker, rows, done)
+            failures = self._make(maker, rows, done) | changed
         except UserError as error:
             return {"space": name, "error": json.dumps([error.must, error.got, error.fix])}
         except BeholderError as error:
@@ -223,6 +238,11 @@ class ModelStage:
             "device": getattr(self._backend, "device", None),
             **{name: size for name, size in sizes.items() if size is not None},
         }
+
+
+def _as_it_was(states: Mapping[str, Any]) -> bool:
+    """True where an item's files are as they were before they were hashed."""
+    return all(state_of(path) == (None if state is None else tuple(state)) for path, state in states.items())
 
 
 def _verdict_text(error: NoValue) -> str:
