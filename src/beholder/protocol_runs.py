@@ -79,6 +79,7 @@ def bench(
     metrics: str | SampleMetric | Sequence[str | SampleMetric] = (),
     only: bool = False,
     segmenter: str | None = None,
+    text: str | None = None,
     out: str | None = None,
     mapping: Mapping[str, str] | None = None,
     allow_extra: bool = False,
@@ -115,6 +116,7 @@ def bench(
         metrics: metrics beside the protocol's; one of the same name takes its place.
         only: True scores `metrics` alone.
         segmenter: segmenter of the protocol's metrics that need one; its own choice when None.
+        text: what `clip_t` scores in subject-driven protocols: "given", "prompt" or "class".
         out: run folder; as in `evaluate`, and so are the others.
 
     Returns:
@@ -123,7 +125,7 @@ def bench(
     Raises:
         UserError: an unknown protocol, data of another form, faults of form: before anything is computed.
     """
-    chosen = _protocol_with(protocol, segmenter)
+    chosen = protocol_with(protocol, {"segmenter": segmenter, "text": text})
     asked = [metrics] if isinstance(metrics, (str, SampleMetric)) else list(metrics)
     named, own = protocol_metrics(chosen, asked, only=only, model=model)
     config = make_config(
@@ -232,18 +234,18 @@ def check_data(
     return chosen.check(source)
 
 
-def _protocol_with(protocol: str | Protocol, segmenter: str | None) -> Protocol:
-    """A protocol with the segmenter that was asked for.
+def protocol_with(protocol: str | Protocol, options: Mapping[str, Any]) -> Protocol:
+    """A protocol with options of its own; those that are None stay as they are.
 
     Raises:
-        OptionError: it needs none.
+        OptionError: it has no such option.
     """
     chosen = make_protocol(protocol)
-    if segmenter is None:
-        return chosen
-    if "segmenter" not in chosen.options:
-        raise OptionError(f"the protocol {chosen.info.name} takes no segmenter", got=repr(segmenter))
-    return type(chosen)({**chosen.options, "segmenter": segmenter})
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        if name not in chosen.options:
+            raise OptionError(f"the protocol {chosen.info.name} takes no {name}", got=repr(value))
+    return type(chosen)({**chosen.options, **given}) if given else chosen
 
 
 def _remembered(run: Run) -> Callable[[Sequence[str]], Sequence[Summary]]:

@@ -339,6 +339,20 @@ def test_the_kin_share_the_adapter_and_show_no_published_rows(tmp_path: Path, na
     assert found.results.counts["tasks"]["generation"]["outputs"] == 6
 
 
+def test_the_text_of_clip_t_is_chosen_on_the_command_line(beholder: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(knowcus(tmp_path)))
+    call = ("bench", "knowcusbench", path, "--only", "-m", "clip_t(model=fake)", "-q")
+    assert beholder(*call, "--text", "class", "-o", tmp_path / "run").exit_code == 0
+    rows = package.open_run_folder(tmp_path / "run").scores.to_pylist()
+    assert "a dog at sea" in {row["eval_prompt"] for row in rows}
+    wrong = beholder(*call, "--text", "all", "-o", tmp_path / "other")
+    assert wrong.exit_code == 2
+    assert "given, prompt, class" in wrong.stderr
+    with pytest.raises(package.UserError, match="takes no text"):
+        bench("tifa", str(path), text="class")
+
+
 def test_model_sets_the_encoder_of_the_protocols_metrics() -> None:
     protocol = make_protocol("dreambench")
     assert "clip_i(model=openai:ViT-B-32)" in protocol.metrics()

@@ -42,6 +42,13 @@ Segmenter = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Segmenter of protocols that mask a subject.", rich_help_panel=options.MODEL),
 ]
+Text = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHICH",
+        help="Text of clip_t in subject-driven protocols: given (eval_prompt, else the prompt), prompt or class.",
+    ),
+]
 Form = Annotated[
     str, typer.Option("--as", metavar="FORM", help="text, md, latex, csv or json.", rich_help_panel=options.OUTPUT)
 ]
@@ -55,6 +62,7 @@ def bench(
     only: Only = False,
     out: Out = None,
     segmenter: Segmenter = None,
+    text: Text = None,
     mapping: options.Mapping = None,
     allow_extra: options.AllowExtra = None,
     model: options.Model = None,
@@ -88,11 +96,11 @@ def bench(
 
     Example: beholder bench dsg data/dsg -m vqa_checklist,model=gpt-4.1 -o runs/dsg
     """
-    from beholder.protocol_runs import make_protocol, protocol_metrics, run_protocol
+    from beholder.protocol_runs import protocol_metrics, protocol_with, run_protocol
     from beholder.report.render import check_form
 
     check_form(form)
-    protocol = make_protocol(name, None if segmenter is None else {"segmenter": segmenter})
+    protocol = protocol_with(name, {"segmenter": segmenter, "text": text})
     metrics, _ = protocol_metrics(protocol, metric or [], only=only, model=model)
     given: dict[str, Any] = {
         "data": data, "metrics": metrics, "out": out, "mapping": mapping, "allow_extra": allow_extra, "model": model,
