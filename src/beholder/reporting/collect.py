@@ -69,7 +69,7 @@ def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int =
         side_rows(sources.runs, sources.compared, [sources.run_of(at) for at in range(len(sources.sides))]),
         list(dict.fromkeys(label for side in sources.compared for label in side.labels)),
     )
-    metrics = _metrics(sources, samples)
+    metrics = sample_metrics(sources.runs, samples)
     groups = group_names(samples)[:_MOST_GROUP_COLUMNS]
     found, why_not = _comparison(sources, labels, groups, baseline, seed, resamples)
     cells = _cells(sources)
@@ -101,17 +101,24 @@ def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int =
 
 
 def _sources(runs: Sequence[Run], baseline: str | None) -> _Sources:
-    names = run_names(runs)
     compared = put_first(make_sides(runs, least=1), baseline)
-    rows = named_sides(runs, names)
-    sides = [Side(side.name, *rows[side.name], side.table.num_rows) for side in compared]
+    sides, _ = sides_of(runs, compared)
     if not any(side.labels for side in compared):
         raise UserError("a report needs a run with a metric of samples", got="none", fix="Name another run")
-    return _Sources(runs, names, compared, sides)
+    return _Sources(runs, run_names(runs), compared, sides)
 
 
-def _metrics(sources: _Sources, samples: Samples) -> list[Metric]:
-    entries = {item["label"]: item for run in reversed(sources.runs) for item in run.header["metrics"]}
+def sides_of(runs: Sequence[Run], compared: Sequence[ComparedSide]) -> tuple[list[Side], list[int]]:
+    """The sides as they are shown, and the index of each one's run."""
+    names = run_names(runs)
+    rows = named_sides(runs, names)
+    sides = [Side(side.name, *rows[side.name], side.table.num_rows) for side in compared]
+    return sides, [names.index(side.run) for side in sides]
+
+
+def sample_metrics(runs: Sequence[Run], samples: Samples) -> list[Metric]:
+    """The metrics of the samples, with as many decimals as tell single values apart."""
+    entries = {item["label"]: item for run in reversed(runs) for item in run.header["metrics"]}
     found = []
     for label, values in samples.values.items():
         there = [value for value in values if value is not None]

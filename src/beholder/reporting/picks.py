@@ -55,16 +55,10 @@ def median_rows(samples: Samples, metric: Metric, *, count: int = SHOWN) -> Pick
 
 def changed_most(samples: Samples, metric: Metric, n_sides: int, *, count: int = SHOWN) -> Pick | None:
     """The pairs whose values moved most from the baseline (the first side) to any other side, most first."""
-    keys, sides = np.asarray(samples.keys), np.asarray(samples.sides)
+    row = pair_rows(samples, n_sides)
     values = np.array([np.nan if v is None else v for v in samples.values[metric.label]], dtype=np.float64)
-    if not len(keys) or keys.max(initial=-1) < 0:
+    if not row.size:
         return None
-    size = int(keys.max()) + 1
-    row = np.full((n_sides, size), -1)
-    # The first row of a pair stands for it: read backwards, it is written last.
-    for at in range(len(keys) - 1, -1, -1):
-        if keys[at] >= 0:
-            row[sides[at], keys[at]] = at
     table = np.where(row >= 0, values[row], np.nan)
     change = table[1:] - table[0]
     there = ~np.isnan(change).all(axis=0)
@@ -78,3 +72,14 @@ def changed_most(samples: Samples, metric: Metric, n_sides: int, *, count: int =
         [[int(at) for at in row[:, key]] for key in chosen],
         [f"{largest[key]:.{metric.decimals}f}" for key in chosen],
     )
+
+
+def pair_rows(samples: Samples, n_sides: int) -> np.ndarray:
+    """(sides, pairs) the row that stands for each side of each pair, its first; −1 where a side has none."""
+    keys, sides = np.asarray(samples.keys, dtype=np.int64), np.asarray(samples.sides)
+    row = np.full((n_sides, int(keys.max(initial=-1)) + 1), -1)
+    # Read backwards, the first row of a pair is written last.
+    for at in range(len(keys) - 1, -1, -1):
+        if keys[at] >= 0:
+            row[sides[at], keys[at]] = at
+    return row
