@@ -35,6 +35,7 @@ COMMANDS = {
     "doctor": ("Set up", "beholder.cli.doctor"),
     "cite": ("Set up", "beholder.cli.cite"),
     "verify": ("Set up", "beholder.cli.verify"),
+    "speed": ("Set up", "beholder.cli.speed"),
     "demo": ("Set up", "beholder.cli.demo"),
 }
 """Command → (panel of `--help`, module with its Typer app); a module is imported when its command is used."""

@@ -83,7 +83,7 @@ class Scorer:
     ) -> None:
         self.plan, self.config, self.store = plan, config, store
         self._pad = pad
-        self._pool = ThreadPoolExecutor(config.workers or default_workers(), thread_name_prefix="beholder-decode")
+        self.pool = ThreadPoolExecutor(config.workers or default_workers(), thread_name_prefix="beholder-decode")
         self._spaces = plan.spaces()
         self._numbers = {name: store.space(space) for name, (space, _) in self._spaces.items()}
         self._gives = shared_spaces(self._spaces)
@@ -104,7 +104,7 @@ class Scorer:
         """Reads a chunk: its kept columns, selections and keys."""
         self.states, self._disturbed = states_of(samples), False
         columns = sample_columns(samples, self._reserved)
-        chunk = read_chunk(samples, columns, self.plan, self._pool)
+        chunk = read_chunk(samples, columns, self.plan, self.pool)
         return chunk, columns
 
     def ensure(self, chunk: Chunk, model: str) -> None:
@@ -114,7 +114,7 @@ class Scorer:
                 continue
             missing = self.missing(name, chunk.wanted[name])
             if missing:
-                self._make(name, missing)
+                self.make(name, missing)
 
     def missing(self, name: str, wanted: Mapping[bytes, Any]) -> dict[bytes, Any]:
         """Those of a space's items that have neither a stored feature nor a failure."""
@@ -202,12 +202,12 @@ class Scorer:
 
     # features
 
-    def _make(self, name: str, missing: Mapping[bytes, Any]) -> None:
+    def make(self, name: str, missing: Mapping[bytes, Any]) -> None:
         """Makes features and puts them into the store; what fails is remembered."""
         space, model = self._spaces[name]
         number = self._numbers[name]
         sources = self.sources(missing)
-        backend = self._backend(model)
+        backend = self.load(model)
         self._remember_constants(name, backend)
 
         given = self._gives.get(name)
@@ -223,7 +223,7 @@ class Scorer:
                 self.store.put(self._numbers[given], made, {"embedding": columns["embedding"]})
 
         began = time.perf_counter()
-        maker = FeatureMaker(kind_of(space.feature), backend, space.params, self.config.decode, self._pool)
+        maker = FeatureMaker(kind_of(space.feature), backend, space.params, self.config.decode, self.pool)
         size = self._size(maker, model, len(missing))
         lost = maker.make(missing, size=size, sources=sources, done=done)
         self.store.add_rate(number, len(missing), time.perf_counter() - began)
@@ -279,7 +279,7 @@ class Scorer:
         rows, columns = self.store.get(number, list(wanted))
         missing = {key: item for key, item in wanted.items() if key not in rows and key not in failures}
         if missing:
-            self._make(name, missing)
+            self.make(name, missing)
             rows, columns = _join(rows, columns, *self.store.get(number, list(missing)))
         lost = [key for key in wanted if key not in rows]
         unread = (Status.FAILED, "its feature could not be read back from the feature store")
@@ -289,7 +289,7 @@ class Scorer:
         if name not in self._constants:
             stored = self.store.constants(self._numbers[name])
             if stored is None:
-                self._remember_constants(name, self._backend(self._spaces[name][1]))
+                self._remember_constants(name, self.load(self._spaces[name][1]))
             else:
                 self._constants[name] = stored
         return self._constants[name]
@@ -301,7 +301,8 @@ class Scorer:
 
     # models
 
-    def _backend(self, model: ResolvedModel) -> Any:
+    def load(self, model: ResolvedModel) -> Any:
+        """The loaded model; loaded when it is first asked for."""
         if model.key not in self._loaded:
             from beholder.backends.pool import load_model
 
@@ -327,7 +328,7 @@ class Scorer:
         """Unloads the models, unless they are to be kept, and ends the decode threads."""
         if not keep_models:
             self.release()
-        self._pool.shutdown(cancel_futures=True)
+        self.pool.shutdown(cancel_futures=True)
 
 
 def shared_spaces(spaces: Mapping[str, tuple[Space, ResolvedModel]]) -> dict[str, str]:
