@@ -40,6 +40,8 @@ _TARGETS = {
     "compute_facesim_cur": "beholder.helpers.faces",
     "evaluate": "beholder.api",
     "get_score_model": "beholder.scorers",
+    "grid": "beholder.reporting.grids",
+    "history": "beholder.reporting.histories",
     "knowcusbench": "",
     "list_all_clipscore_models": "beholder.scorers",
     "list_all_itmscore_models": "beholder.scorers",
@@ -59,6 +61,7 @@ _TARGETS = {
     "run_lab": "beholder.experiments",
     "score": "beholder.api",
     "verify": "beholder.verifying",
+    "write_report": "beholder.reporting.make",
 }
 
 if TYPE_CHECKING:
@@ -78,6 +81,9 @@ if TYPE_CHECKING:
     from beholder.metrics.base import SampleMetric
     from beholder.protocol_runs import bench, list_protocols
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary
+    from beholder.reporting.grids import grid
+    from beholder.reporting.histories import history
+    from beholder.reporting.make import write_report
     from beholder.runs.merge import merge
     from beholder.runs.results import Run, open_run_folder
     from beholder.score_table import ScoreTable
@@ -119,6 +125,8 @@ __all__ = [
     "compute_facesim_cur",
     "evaluate",
     "get_score_model",
+    "grid",
+    "history",
     "knowcusbench",
     "list_all_clipscore_models",
     "list_all_itmscore_models",
@@ -138,6 +146,7 @@ __all__ = [
     "run_lab",
     "score",
     "verify",
+    "write_report",
 ]
 
 
