@@ -1,8 +1,8 @@
 """An encoder that knows everything: patch features made from where objects are, for proofs that need no network.
 
 Attribute t has the direction u_t; the background has its own. A patch is the direction of what covers it, plus noise;
-the global token is the mean direction of the objects that are there, or the background's. Prompts are the directions: "this
-is t" is u_t, "this is without t" is the sum of all other directions.
+the global token is the mean direction of the objects that are there, or the background's. Prompts are directions too:
+"this is t" is u_t, "this is without t" is the sum of all other directions.
 """
 
 from __future__ import annotations
