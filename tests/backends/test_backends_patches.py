@@ -154,9 +154,8 @@ def test_what_is_refused(tiny: Callable[[str], Path]) -> None:
     with pytest.raises(ModelError, match="has no encode_patches"):
         resolve_model("plain-of-mine", capability="PatchEncoder")
     register_encoder("patchy", FakeEncoder("patchy", dim=8))
-    assert load_model(resolve_model("patchy", capability="PatchEncoder")).encode_patches(
-        np.zeros((2, 65), np.uint8)
-    )["patches"].shape == (2, 16, 8)
+    kept = load_model(resolve_model("patchy", capability="PatchEncoder"))
+    assert kept.encode_patches(np.zeros((2, 65), np.uint8))["patches"].shape == (2, 16, 8)
 
 
 def test_a_tower_of_one_block_and_other_sizes(encoders: Callable[[str], Any]) -> None:
