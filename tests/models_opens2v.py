@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from tests.models_faces import random_state
 from tests.models_vlm import TEXT, save, write, write_tokenizer
 
 
@@ -26,3 +28,55 @@ def make_gme(folder: Path, *, seed: int = 0) -> Path:
         vision_start_token_id=ids["<|vision_start|>"], vision_end_token_id=ids["<|vision_end|>"],
     )  # fmt: skip
     return save("Qwen2VLForConditionalGeneration", config, folder, seed)
+
+
+def yolo_sizes() -> Any:
+    """Widths of a tiny YOLO-World."""
+    from beholder.backends.yolo_world_network import Sizes
+
+    stages = ((8, 1), (16, 2), (16, 1), (24, 1))
+    return Sizes(stem=4, stages=stages, neck_blocks=1, guide=12, heads=(2, 2, 3), bins=4, classes=20)
+
+
+def yolo_state(shapes: dict[str, tuple[int, ...]], *, seed: int = 0, gain: float = 1.0) -> dict[str, Any]:
+    """Random weights of these shapes; single numbers stay without axes."""
+    return {key: value.reshape(shapes[key]) for key, value in random_state(shapes, seed=seed, gain=gain).items()}
+
+
+def make_yolo_world(folder: Path, *, seed: int = 0, gain: float = 1.0) -> tuple[Path, Path]:
+    """A tiny YOLO-World's checkpoint under its published name, with the extras that it holds, and a tiny CLIP."""
+    import torch
+
+    from beholder.backends.yolo_world_network import YoloWorld
+
+    sizes = yolo_sizes()
+    shapes = {key: tuple(value.shape) for key, value in YoloWorld(sizes).state_dict().items()}
+    state = yolo_state(shapes, seed=seed, gain=gain)
+    for at in range(3):  # few boxes over the threshold
+        state[f"bbox_head.head_module.cls_contrasts.{at}.bias"] = torch.tensor(-3.6)
+    extras = {
+        "backbone.text_model.model.text_projection.weight": torch.zeros(2, 2),
+        "image_prompt_encoder.image_encoder.visual_projection.weight": torch.zeros(2, 2),
+        "image_prompt_encoder.img_mean": torch.zeros(1, 3, 1, 1),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "yolo_world_v2_l_image_prompt_adapter-719a7afb.pth"
+    torch.save({"meta": {"epoch": 1}, "state_dict": {**state, **extras}}, path)
+    return path, make_tiny_clip(folder / "clip", width=sizes.guide)
+
+
+def make_tiny_clip(folder: Path, *, width: int, seed: int = 0) -> Path:
+    """A CLIP whose embeddings have a given width."""
+    from transformers import CLIPConfig
+
+    part = {"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = CLIPConfig(
+        vision_config={**part, "image_size": 32, "patch_size": 16}, text_config={**part, "vocab_size": 40},
+        projection_dim=width,
+    )  # fmt: skip
+    folder.mkdir(parents=True)
+    write(folder / "preprocessor_config.json", {
+        "image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 32}, "resample": 3,
+        "crop_size": {"height": 32, "width": 32}, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.3, 0.25, 0.2],
+    })  # fmt: skip
+    return save("CLIPModel", config, folder, seed)

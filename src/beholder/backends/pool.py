@@ -40,6 +40,8 @@ SPECIAL.add("ClipMeter/farneback", "beholder.backends.clip_meters:FARNEBACK_ENGI
 SPECIAL.add("ClipMeter/differences", "beholder.backends.clip_meters:DIFFERENCES_ENGINE")
 SPECIAL.add("FrameScorer/sharpness", "beholder.backends.clip_meters:SHARPNESS_ENGINE")
 SPECIAL.add("FrameScorer/qalign", "beholder.backends.clip_meters:QALIGN_ENGINE")
+SPECIAL.add("ExampleDetector/yolo_world", "beholder.backends.yolo_world:YOLO_WORLD")
+SPECIAL.add("ExampleDetector/owlv2", "beholder.backends.owlv2_examples:OWLV2")
 SPECIAL.add("FaceAnalyser/retinaface", "beholder.backends.faces.engines:RETINAFACE_ENGINE")
 SPECIAL.add("FaceAnalyser/curricularface", "beholder.backends.faces.engines:CURRICULARFACE_ENGINE")
 SPECIAL.add("FaceAnalyser/insightface", "beholder.backends.faces.engines:INSIGHTFACE_ENGINE")
