@@ -38,6 +38,7 @@ _TARGETS = {
     "compute_artscore": "beholder.helpers.artness",
     "compute_facescore": "beholder.helpers.faces",
     "compute_facesim_cur": "beholder.helpers.faces",
+    "compute_facesim_cur_videos": "beholder.helpers.video_faces",
     "evaluate": "beholder.api",
     "get_score_model": "beholder.scorers",
     "grid": "beholder.reporting.grids",
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from beholder.experiments import run_lab
     from beholder.helpers.artness import compute_artscore, load_artscore_model
     from beholder.helpers.faces import compute_facescore, compute_facesim_cur
+    from beholder.helpers.video_faces import compute_facesim_cur_videos
     from beholder.metrics.base import SampleMetric
     from beholder.protocol_runs import bench, list_protocols
     from beholder.records import MetricInfo, ModelCard, Score, Status, Summary
@@ -123,6 +125,7 @@ __all__ = [
     "compute_artscore",
     "compute_facescore",
     "compute_facesim_cur",
+    "compute_facesim_cur_videos",
     "evaluate",
     "get_score_model",
     "grid",

@@ -15,6 +15,7 @@ import numpy as np
 from beholder._errors import OptionError
 from beholder._identity import OptionValue
 from beholder.helpers.calls import as_float, one_medium, printed, scores_of
+from beholder.helpers.folders import are_folders, join_folders
 from beholder.records import Status
 from beholder.score_table import media_list
 
@@ -95,12 +96,14 @@ class FaceSimResult:
     """What `compute_facesim_cur` gives: the mean over the pairs that have a value, and the pairs.
 
     Args:
-        pairs: one entry a pair, in the order given.
+        pairs: one entry a pair, in the order given; of two folders, in natural order of the names.
         metric: printed identity.
+        leftovers: files of two folders that had no partner and were left out, as `allow_extra` asks.
     """
 
     pairs: tuple[FacePair, ...]
     metric: str
+    leftovers: tuple[str, ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -186,24 +189,31 @@ def compute_facesim_cur(
     model: str = "curricularface:ir-101",
     matching: str = "largest",
     clip: bool = False,
+    allow_extra: bool = False,
     cache_dir: str | None = None,
     offline: bool | None = None,
 ) -> FaceSimResult:
     """Cosine of the recognition embeddings of reference i and generated picture i, for every i.
 
     Args:
-        ref_paths: references: paths, PIL pictures or arrays; one or a list.
-        gen_paths: generated pictures or videos, as many.
+        ref_paths: references: paths, PIL pictures or arrays; one or a list. Or one folder, when `gen_paths` is one
+            too: files are then joined by their names (below the folder, without extension).
+        gen_paths: generated pictures or videos, as many; in a list, a folder is a video's frames. Or one folder.
         device: as in `compute_facescore`.
         model: face model: curricularface, insightface or dlib.
         matching: "largest" compares the largest faces; "best" and "assignment" as in the metric.
         clip: True counts a negative cosine as 0.
+        allow_extra: True leaves files of two folders that have no partner out, and lists them in the result.
         cache_dir: folder to look for weights in first.
         offline: True never fetches anything.
 
     Raises:
         UserError: lists of different length or none, a wrong option, missing weights, a device that is not there.
+        InputError: two folders in which files have no partner, or several of one name; all are listed.
     """
+    leftovers: tuple[str, ...] = ()
+    if are_folders(ref_paths, gen_paths):
+        ref_paths, gen_paths, leftovers = join_folders(ref_paths, gen_paths, allow_extra=allow_extra)
     references, generated = media_list(ref_paths), media_list(gen_paths)
     if len(references) != len(generated) or not references:
         raise OptionError(
@@ -217,7 +227,7 @@ def compute_facesim_cur(
         FacePair(real.name, made.name, score.value, score.status, score.reason, (score.evidence or {}).get("side"))
         for real, made, score in zip(references, generated, scores, strict=True)
     )
-    return FaceSimResult(pairs, scores[0].metric)
+    return FaceSimResult(pairs, scores[0].metric, leftovers)
 
 
 def _facescore_model(model_name: str | None, med_config: str | os.PathLike[str] | None) -> str:
