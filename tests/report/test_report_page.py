@@ -252,3 +252,42 @@ def test_elements_escape_texts_and_attributes() -> None:
     assert element("p", EVIL, title=EVIL).count("<") == 2
     assert json.loads(script_json({"a": EVIL})) == {"a": EVIL}
     assert not set("<>&\u2028") & set(script_json(EVIL))
+
+
+def test_the_tables_of_benchmarks_are_shown(tmp_path: Path) -> None:
+    from beholder.protocol_runs import FILE, _stamp
+    from beholder.protocols.results import Number, Results, ResultTable
+    from beholder.runs.results import Run
+
+    run = Run(pictured_run(tmp_path))
+    number = Number(("<b>counting</b>",), "quality", 0.25, 0.2, 0.3, n=7)
+    table = ResultTable("skills", "Skills <i>", ("skill",), ("quality",), (number,))
+    results = Results("bench-x", "1", (table,), {}, ())
+    (run.path / FILE).write_text(json.dumps({**results.to_dict(), "run": _stamp(run)}), encoding="utf-8")
+    page = write_report(run, out=tmp_path / "r")
+    found = Tags(page.read_text("utf-8"))
+    text = "".join(found.texts)
+    assert "bench-x: Skills <i>" in text
+    assert "<b>counting</b>" in text
+    assert "0.250 [0.200, 0.300]" in text
+    assert not any(tag == "b" for tag, _ in found.tags)
+
+
+class _NoRows:
+    def to_pylist(self) -> list[Any]:
+        return []
+
+
+def test_attribute_evaluations_stand_beside_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, other = pictured_run(tmp_path), tmp_path / "faces"
+    (other / "pictures" / "sdxl").mkdir(parents=True)
+    (other / "attributes.json").write_text("{}")
+    Image.new("RGB", (4, 4)).save(other / "pictures" / "sdxl" / "sad.png")
+    monkeypatch.setattr("beholder.reporting.evaluations.attributes_text", lambda *_: "rank  set <x>")
+    monkeypatch.setattr("beholder.attributing.files.AttributeRun.sets", _NoRows())
+    monkeypatch.setattr("beholder.attributing.files.AttributeRun.attributes", _NoRows())
+    text = write_report(run, other, out=tmp_path / "r.html").read_text("utf-8")
+    assert "rank  set &lt;x&gt;" in text
+    assert 'alt="sdxl/sad"' in text
+    with pytest.raises(UserError, match="run of samples"):
+        write_report(other, out=tmp_path / "s")

@@ -34,7 +34,8 @@ def report(
 
     First what forbids to use the numbers, the verdict in words and the table; then the slices and prompts that changed
     most, distributions, groups, a scatter plot, every number's identity, and a gallery of all samples with prompt,
-    references, masks, scores and evidence. Prints the page's path.
+    references, masks, scores and evidence. A folder of beholder attributes among the runs is shown beside them. Prints
+    the page's path.
 
     Example: beholder report runs/sdxl runs/flux -o report
 

@@ -24,6 +24,7 @@ from beholder.report.ranking import Marks
 from beholder.report.render import to_latex, to_markdown
 from beholder.report.tables import RunView, Table, wide_table
 from beholder.reporting.commands import report_commands
+from beholder.reporting.evaluations import split_evaluations
 from beholder.reporting.picks import first_screen
 from beholder.reporting.samples import group_names, make_samples, side_rows
 from beholder.reporting.warnings import comparable, environment_warnings, run_blockers, run_warnings
@@ -52,7 +53,7 @@ def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int =
     """Everything that a report of some runs shows.
 
     Args:
-        runs: run folders or runs.
+        runs: run folders or runs; folders of `beholder attributes` too, whose tables and figures are shown beside them.
         baseline: side that the others are compared with; the first when None.
         seed: seed of resamples and of the random draw.
         resamples: bootstrap resamples of comparisons.
@@ -61,7 +62,10 @@ def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int =
         UserError: a folder that is no run, one run named twice, a run without metrics of samples.
         UnknownNameError: no side has the baseline's name.
     """
-    sources = _sources(opened(runs), baseline)
+    named, evaluations = split_evaluations(runs)
+    if not named:
+        raise UserError("a report needs a run of samples", got="none", fix="Name a folder that `beholder run` made")
+    sources = _sources(opened(named), baseline)
     blockers = [text for run, name in zip(sources.runs, sources.names) for text in run_blockers(run, name)]
     labels, refused = comparable(sources.compared)
     samples = make_samples(
@@ -95,6 +99,7 @@ def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int =
         histograms=[_histogram(samples, metric, len(sources.sides)) for metric in metrics],
         groups=bars,
         tables=_protocol_tables(sources),
+        evaluations=evaluations,
         identity={name: _identity(run.header) for run, name in zip(sources.runs, sources.names)},
         samples=samples,
     )

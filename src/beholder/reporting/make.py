@@ -8,6 +8,7 @@ from pathlib import Path
 from beholder.comparing.sides import RunLike, opened
 from beholder.report.html import write
 from beholder.reporting.collect import collect
+from beholder.reporting.evaluations import split_evaluations
 
 
 def write_report(
@@ -21,7 +22,7 @@ def write_report(
     """Makes a page of runs that a browser opens without network.
 
     Args:
-        runs: run folders or runs; the first is the baseline.
+        runs: run folders or runs, the first being the baseline; folders of `beholder attributes` beside them.
         out: a folder, or a name that ends in .html for one file; `report` inside the first run's folder when None.
         baseline: run or method that the others are compared with.
         seed: seed of resamples and of the random draw.
@@ -35,6 +36,7 @@ def write_report(
         UserError: a folder that is no run, a place that cannot be written or holds something else.
         UnknownNameError: no side has the baseline's name.
     """
-    found = opened(runs)
-    report = collect(found, baseline=baseline, seed=seed, resamples=resamples)
-    return write.write_report(report, out if out is not None else found[0].path / "report", workers=workers)
+    report = collect(runs, baseline=baseline, seed=seed, resamples=resamples)
+    if out is None:
+        out = opened(split_evaluations(runs)[0][:1])[0].path / "report"
+    return write.write_report(report, out, workers=workers)

@@ -194,6 +194,21 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """An evaluation of whole sets beside the runs: its tables as text, and its figures.
+
+    Args:
+        title: what it is.
+        text: its tables.
+        figures: (name, PNG file) of each.
+    """
+
+    title: str
+    text: str
+    figures: Sequence[tuple[str, bytes]]
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that a report shows.
 
@@ -216,6 +231,7 @@ class Report:
         histograms: the distributions.
         groups: column → metric → bars.
         tables: (title, table) of what a protocol made of the run.
+        evaluations: attribute evaluations that stand beside the runs.
         identity: by run: everything that its numbers depend on.
         samples: the samples.
     """
@@ -238,5 +254,6 @@ class Report:
     histograms: Sequence[Histogram]
     groups: Mapping[str, Mapping[str, Sequence[GroupBar]]]
     tables: Sequence[tuple[str, Table]]
+    evaluations: Sequence[Evaluation]
     identity: Mapping[str, Mapping[str, Any]]
     samples: Samples
