@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
 from typing import Any
 
 from beholder.report.html.data import Evaluation, Report
