@@ -34,6 +34,7 @@ def evaluate(
     mapping: Mapping[str, str] | None = None,
     allow_extra: bool = False,
     model: str | None = None,
+    segmenter: str | None = None,
     device: str = "auto",
     dtype: str = "auto",
     by: str | Sequence[str] = (),
@@ -75,6 +76,7 @@ def evaluate(
         mapping: own column name → canonical name.
         allow_extra: accept files that no prompt names.
         model: encoder of the image-text metrics that name none.
+        segmenter: segmenter of the metrics that segment and name none (docs/segmentation.md).
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; "cuda:all" starts a process a GPU.
         dtype: "auto" (float32), "float32", "bfloat16", "float16".
         by: column, or columns whose combinations are summarised apart.
@@ -121,7 +123,7 @@ def evaluate(
         {
             "data": data if isinstance(data, str) else None,
             "prompts": _path(prompts), "outputs": _path(outputs), "mapping": mapping or {}, "allow_extra": allow_extra,
-            "metrics": tuple(_asked(item) for item in chosen), "model": model, "dtype": dtype,
+            "metrics": tuple(_asked(item) for item in chosen), "model": model, "segmenter": segmenter, "dtype": dtype,
             "background": background, "max_pixels": max_pixels, "first_frame": first_frame,
             "truncation": truncation, "seed": seed, "resamples": resamples, "level": level,
             "out": _path(out), "by": () if by is None else by,
@@ -149,6 +151,7 @@ def open_run(
     *,
     metrics: AskedMetric | Sequence[AskedMetric],
     model: str | None = None,
+    segmenter: str | None = None,
     device: str = "auto",
     dtype: str = "auto",
     by: str | Sequence[str] = (),
@@ -179,9 +182,9 @@ def open_run(
     chosen = _many(metrics)
     config = make_config(
         {
-            "metrics": tuple(_asked(item) for item in chosen), "model": model, "dtype": dtype, "device": device,
-            "by": () if by is None else by, "max_failed": max_failed, "out": _path(out), "store": _path(store),
-            "overwrite": overwrite,
+            "metrics": tuple(_asked(item) for item in chosen), "model": model, "segmenter": segmenter, "dtype": dtype,
+            "device": device, "by": () if by is None else by, "max_failed": max_failed, "out": _path(out),
+            "store": _path(store), "overwrite": overwrite,
             "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost,
         },
         source="the call",

@@ -115,7 +115,7 @@ def bench(
         data: a data set in one of the forms of the protocol's card: a path, a data frame, a list of dicts …
         metrics: metrics beside the protocol's; one of the same name takes its place.
         only: True scores `metrics` alone.
-        segmenter: segmenter of the protocol's metrics that need one; its own choice when None.
+        segmenter: segmenter of the metrics that need one and name none; the protocol's own choice when None.
         text: what `clip_t` scores in subject-driven protocols: "given", "prompt" or "class".
         out: run folder; as in `evaluate`, and so are the others.
 
@@ -132,11 +132,11 @@ def bench(
         {
             "data": os.fspath(data) if isinstance(data, str | os.PathLike) else None, "mapping": mapping or {},
             "allow_extra": allow_extra, "metrics": tuple(str(item) for item in named), "model": model, "dtype": dtype,
-            "seed": seed, "resamples": resamples, "level": level, "out": None if out is None else os.fspath(out),
-            "max_failed": max_failed, "device": device, "batch_size": batch_size, "workers": workers, "store": store,
-            "cache_dir": cache_dir, "offline": offline, "overwrite": overwrite, "base_url": base_url,
-            "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost,
-            "requests_per_minute": requests_per_minute, "concurrency": concurrency,
+            "segmenter": segmenter, "seed": seed, "resamples": resamples, "level": level,
+            "out": None if out is None else os.fspath(out), "max_failed": max_failed, "device": device,
+            "batch_size": batch_size, "workers": workers, "store": store, "cache_dir": cache_dir, "offline": offline,
+            "overwrite": overwrite, "base_url": base_url, "api_key": api_key, "max_calls": max_calls,
+            "max_cost": max_cost, "requests_per_minute": requests_per_minute, "concurrency": concurrency,
         },
         source="the call",
     )  # fmt: skip

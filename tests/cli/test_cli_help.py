@@ -106,4 +106,4 @@ def test_the_help_of_preset_names_every_preset() -> None:
     from beholder.cli.run import PRESET_NAMES
     from beholder.runs.config import PRESETS
 
-    assert re.findall(r"\w+", PRESET_NAMES.replace(" or ", " ")) == sorted(PRESETS)
+    assert re.findall(r"[\w-]+", PRESET_NAMES.replace(" or ", " ")) == sorted(PRESETS)

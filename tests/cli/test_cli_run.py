@@ -87,7 +87,7 @@ def test_like_takes_over_the_identity_and_a_preset_says_what_it_sets(beholder: C
     asked = open_run_folder("b").header["asked"]
     assert (asked["metrics"], asked["model"], asked["seed"]) == (["clip_i,reduce=max"], FAKE, 5)
     assert "--preset dreambooth sets" in result.stderr
-    assert "clip_t(model=openai:ViT-B-32); clip_i(model=openai:ViT-B-32) (overridden)" in result.stderr
+    assert "dino_i; clip_i(model=openai:ViT-B-32); clip_t(model=openai:ViT-B-32) (overridden)" in result.stderr
     assert "  seed = 5" in result.stderr
 
 

@@ -38,10 +38,6 @@ Metrics = Annotated[
     ),
 ]
 Only = Annotated[bool, typer.Option("--only", help="Score the metrics of -m alone, not the protocol's own.")]
-Segmenter = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Segmenter of protocols that mask a subject.", rich_help_panel=options.MODEL),
-]
 Text = Annotated[
     str | None,
     typer.Option(
@@ -61,7 +57,7 @@ def bench(
     metric: Metrics = None,
     only: Only = False,
     out: Out = None,
-    segmenter: Segmenter = None,
+    segmenter: options.Segmenter = None,
     text: Text = None,
     mapping: options.Mapping = None,
     allow_extra: options.AllowExtra = None,
@@ -104,10 +100,11 @@ def bench(
     metrics, _ = protocol_metrics(protocol, metric or [], only=only, model=model)
     given: dict[str, Any] = {
         "data": data, "metrics": metrics, "out": out, "mapping": mapping, "allow_extra": allow_extra, "model": model,
-        "device": device, "dtype": dtype, "batch_size": batch_size, "workers": workers, "store": store,
-        "cache_dir": cache_dir, "offline": offline, "max_failed": max_failed, "seed": seed, "resamples": resamples,
-        "level": level, "overwrite": overwrite, "base_url": base_url, "max_calls": max_calls, "max_cost": max_cost,
-        "requests_per_minute": requests_per_minute, "concurrency": concurrency,
+        "segmenter": segmenter, "device": device, "dtype": dtype, "batch_size": batch_size, "workers": workers,
+        "store": store, "cache_dir": cache_dir, "offline": offline, "max_failed": max_failed, "seed": seed,
+        "resamples": resamples, "level": level, "overwrite": overwrite, "base_url": base_url,
+        "max_calls": max_calls, "max_cost": max_cost, "requests_per_minute": requests_per_minute,
+        "concurrency": concurrency,
     }  # fmt: skip
     from beholder.cli.settings import gather
 

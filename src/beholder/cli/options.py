@@ -58,6 +58,10 @@ Model = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Encoder of image-text metrics that name none.", rich_help_panel=MODEL),
 ]
+Segmenter = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Segmenter of metrics that mask a subject and name none.", rich_help_panel=MODEL),
+]
 Device = Annotated[
     str | None,
     typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:N or mps; `run` takes cuda:all, a process a GPU. Default: auto.", rich_help_panel=MODEL),

@@ -13,7 +13,7 @@ from beholder.cli.progress import progress_display
 
 app = typer.Typer(add_completion=False)
 
-PRESET_NAMES = "customconcept101, dreambooth, hessel or torchmetrics"
+PRESET_NAMES = "customconcept101, dreambooth, genai-bench, hessel or torchmetrics"
 """Written out here so that `--help` need not import the presets; a test compares the two."""
 
 Metrics = Annotated[
@@ -137,6 +137,7 @@ def run(
     mapping: options.Mapping = None,
     allow_extra: options.AllowExtra = None,
     model: options.Model = None,
+    segmenter: options.Segmenter = None,
     device: options.Device = None,
     dtype: options.Dtype = None,
     batch_size: BatchSize = None,
@@ -182,11 +183,11 @@ def run(
 
     given: dict[str, Any] = {
         "data": data, "metrics": metric, "out": out, "prompts": prompts, "outputs": outputs, "mapping": mapping,
-        "allow_extra": allow_extra, "model": model, "device": device, "dtype": dtype, "batch_size": batch_size,
-        "workers": workers, "store": store, "cache_dir": cache_dir, "offline": offline, "background": background,
-        "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation, "by": by,
-        "max_failed": max_failed, "seed": seed, "resamples": resamples, "level": level, "overwrite": overwrite,
-        "shard": shard, "engine": engine, "ray_address": ray_address,
+        "allow_extra": allow_extra, "model": model, "segmenter": segmenter, "device": device, "dtype": dtype,
+        "batch_size": batch_size, "workers": workers, "store": store, "cache_dir": cache_dir, "offline": offline,
+        "background": background, "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation,
+        "by": by, "max_failed": max_failed, "seed": seed, "resamples": resamples, "level": level,
+        "overwrite": overwrite, "shard": shard, "engine": engine, "ray_address": ray_address,
         "commercial_only": commercial_only, "base_url": base_url, "max_calls": max_calls, "max_cost": max_cost,
         "requests_per_minute": requests_per_minute, "concurrency": concurrency,
     }  # fmt: skip

@@ -231,7 +231,7 @@ def _check_metrics(merged: Mapping[str, Any], config: RunConfig | None, faults: 
             faults.append(Fault(str(error), where=f"--metric {text}"))
     if config is not None and len(faults) == known:
         try:
-            make_labels(make_metrics(config.metrics, model=config.model))
+            make_labels(make_metrics(config.metrics, model=config.model, segmenter=config.segmenter))
         except UserError as error:
             faults.append(error)
 

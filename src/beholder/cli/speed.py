@@ -40,6 +40,7 @@ def speed(
     machines: Machines = None,
     price: Price = None,
     model: options.Model = None,
+    segmenter: options.Segmenter = None,
     device: options.Device = None,
     dtype: options.Dtype = None,
     batch_size: BatchSize = None,
@@ -60,8 +61,8 @@ def speed(
     from beholder.runs.speed import measure_speed
 
     given: dict[str, Any] = {
-        "data": data, "metrics": metric, "model": model, "device": device, "dtype": dtype, "batch_size": batch_size,
-        "workers": workers, "cache_dir": cache_dir, "offline": offline,
+        "data": data, "metrics": metric, "model": model, "segmenter": segmenter, "device": device, "dtype": dtype,
+        "batch_size": batch_size, "workers": workers, "cache_dir": cache_dir, "offline": offline,
     }  # fmt: skip
     gathered = gather(given)
     found = measure_speed(gathered.config, most=samples)

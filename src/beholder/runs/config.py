@@ -42,6 +42,7 @@ class RunConfig(BaseModel):
     # identity
     metrics: tuple[str, ...] = Field((), description="metrics, as printed")
     model: str | None = Field(None, description="encoder of image-text metrics that name none")
+    segmenter: str | None = Field(None, min_length=1, description="segmenter of metrics that segment and name none")
     dtype: str = Field("auto", description="auto, float32, bfloat16 or float16")
     background: tuple[Channel, Channel, Channel] = Field((255, 255, 255), description="RGB behind transparency")
     max_pixels: int = Field(180_000_000, gt=0, description="pictures with more pixels are too_large")
@@ -166,7 +167,8 @@ def _price(model: str, parts: Mapping[str, float]) -> Price:
 
 
 IDENTITY_FIELDS = (
-    "metrics", "model", "dtype", "background", "max_pixels", "first_frame", "truncation", "seed", "resamples", "level",
+    "metrics", "model", "segmenter", "dtype", "background", "max_pixels", "first_frame", "truncation", "seed",
+    "resamples", "level",
 )  # fmt: skip
 """Settings that `--like` takes over from another run."""
 
@@ -189,8 +191,13 @@ PRESETS: Mapping[str, tuple[Mapping[str, Any], str]] = {
         "CustomConcept101's evaluate.py: ViT-B/32, text 2.5·max(cos, 0) without prefix, image mean over all pairs.",
     ),
     "dreambooth": (
-        {"metrics": ("clip_t(model=openai:ViT-B-32)", "clip_i(model=openai:ViT-B-32)")},
-        "DreamBooth's CLIP-T and CLIP-I, with ViT-B/32 as CustomConcept101 uses it; DINO-I is not built yet.",
+        {"metrics": ("dino_i", "clip_i(model=openai:ViT-B-32)", "clip_t(model=openai:ViT-B-32)")},
+        "DreamBooth's DINO (ViT-S/16), CLIP-I and CLIP-T of arXiv 2208.12242, with CLIP ViT-B/32 as CustomConcept101 "
+        "uses it.",
+    ),
+    "genai-bench": (
+        {"metrics": ("vqa_score",)},
+        "GenAI-Bench's VQAScore of arXiv 2406.13743: CLIP-FlanT5-XXL; its tables: beholder bench genai-bench.",
     ),
 }
 """Published settings by name: what they set, and where they come from."""

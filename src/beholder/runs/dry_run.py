@@ -135,7 +135,7 @@ def _without_weights(config: RunConfig, source: SampleSource) -> DryRun:
     """The answer when weights are not here: which ones would be fetched; counts need their hashes first."""
     from beholder.backends.pool import find_card, resolve_model
 
-    metrics = [metric for metric, _ in make_metrics(config.metrics, model=config.model)]
+    metrics = [metric for metric, _ in make_metrics(config.metrics, model=config.model, segmenter=config.segmenter)]
     models = []
     slots = [(slot.model, kind_of(slot.feature).capability) for metric in metrics for slot in metric.slots]
     for name, capability in dict.fromkeys(slots):

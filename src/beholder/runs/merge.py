@@ -165,7 +165,7 @@ def _check_identity(parts: Sequence[Part]) -> None:
     for part in parts[1:]:
         told = differences(first.header, part.header) if first.header["plan_key"] != part.header["plan_key"] else []
         for name in IDENTITY_FIELDS:
-            one, other = first.header["asked"][name], part.header["asked"][name]
+            one, other = first.header["asked"].get(name), part.header["asked"].get(name)
             if not told and one != other:
                 told.append(f"{name} ({one} against {other})")
         for name, what in (("total", "the number of rows of the input"), ("input_sha256", "the content of the input")):

@@ -16,6 +16,7 @@ from beholder.manifest.columns import canonical_name
 from beholder.manifest.schema import Sample
 from beholder.media.sampling import FramePolicy
 from beholder.metrics.base import SampleMetric, Slot, make_metric
+from beholder.records import MetricInfo
 from beholder.runs.config import RunConfig
 from beholder.runs.licences import check_commercial
 from beholder.runs.store import Space
@@ -103,12 +104,14 @@ class Plan:
         return {item.space.hash: (item.space, item.model) for item in slots} | several
 
 
-def make_metrics(asked: Sequence[AskedMetric], *, model: str | None = None) -> list[tuple[SampleMetric, str | None]]:
+def make_metrics(
+    asked: Sequence[AskedMetric], *, model: str | None = None, segmenter: str | None = None
+) -> list[tuple[SampleMetric, str | None]]:
     """Metrics and their labels from what was asked for.
 
     Raises:
-        OptionError: nothing was asked for, one metric stands twice, two labels are equal, or `model` was given and
-            no metric takes it.
+        OptionError: nothing was asked for, one metric stands twice, two labels are equal, or `model` or `segmenter` was
+            given and no metric takes it.
     """
     if not asked:
         raise OptionError("a run needs at least one metric", fix="Name one with -m, for example: -m clip_score")
@@ -118,12 +121,33 @@ def make_metrics(asked: Sequence[AskedMetric], *, model: str | None = None) -> l
             _check_own(item)
             made.append((item, None))
             continue
-        spec = parse_spec(item) if isinstance(item, str) else item
+        spec = _with_segmenter(parse_spec(item) if isinstance(item, str) else item, segmenter)
         made.append((make_metric(spec, default_model=model), spec.label))
     _check_distinct(made)
     if model is not None and not any(metric.takes_model() for metric, _ in made):
         raise OptionError("--model needs a metric that takes a model", got=", ".join(m.identity for m, _ in made))
+    if segmenter is not None and not any(_segments(metric.info) for metric, _ in made):
+        raise OptionError("--segmenter needs a metric that segments", got=", ".join(m.identity for m, _ in made))
     return made
+
+
+def _asked_metrics(config: RunConfig, metrics: Sequence[AskedMetric] | None) -> list[tuple[SampleMetric, str | None]]:
+    """The metrics of the settings, or those given instead, with the settings' model and segmenter."""
+    asked = metrics if metrics is not None else config.metrics
+    return make_metrics(asked, model=config.model, segmenter=config.segmenter)
+
+
+def _with_segmenter(spec: MetricSpec, segmenter: str | None) -> MetricSpec:
+    """The metric as it was asked for, with the run's segmenter where it takes one and names none."""
+    from beholder.metrics.catalog import METRICS
+
+    if segmenter is None or spec.options.get("segmenter") is not None or not _segments(METRICS.get(spec.name).info):
+        return spec
+    return dataclasses.replace(spec, options={**spec.options, "segmenter": segmenter})
+
+
+def _segments(info: MetricInfo) -> bool:
+    return any(option.name == "segmenter" for option in info.options)
 
 
 def _check_distinct(made: Iterable[tuple[SampleMetric, str | None]]) -> None:
@@ -136,7 +160,7 @@ def _check_distinct(made: Iterable[tuple[SampleMetric, str | None]]) -> None:
 
 def look_ahead(config: RunConfig, metrics: Sequence[AskedMetric] | None) -> bool:
     """True when a metric wants to look at the data set before the plan is made."""
-    made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
+    made = _asked_metrics(config, metrics)
     return any(metric.looks_ahead for metric, _ in made)
 
 
@@ -230,7 +254,7 @@ def make_plan(
             for.
     """
     resolve = resolve or _pool_resolver(config)
-    made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
+    made = _asked_metrics(config, metrics)
     if samples is not None:
         made = [(metric.fitted(samples) if metric.looks_ahead else metric, label) for metric, label in made]
     if config.commercial_only:

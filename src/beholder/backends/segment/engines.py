@@ -33,8 +33,8 @@ _MODEL_TYPES = {
 }  # fmt: skip
 _IMAGE_FILES = ("preprocessor_config.json", "processor_config.json")
 _ALTERNATIVES = {
-    "sam3": "Another segmenter: segmenter=gdino+sam2 (open weights), or masks in the manifest (segmenter=masks)",
-    "": "Another segmenter: segmenter=sam3 or clipseg, or masks in the manifest (segmenter=masks)",
+    "sam3": "Another segmenter: --segmenter gdino+sam2 (its weights are open), or masks for the manifest's own",
+    "": "Another segmenter: --segmenter sam3 or clipseg, or masks for the manifest's own",
 }
 
 
