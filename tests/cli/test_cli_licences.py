@@ -35,6 +35,11 @@ def test_the_command_line_and_toml(beholder: Cli, data: Path) -> None:
     ("name", "words"),
     [
         ("hpsv2.1", "Wu et al."),  # a metric and a model: the metric's card
+        ("hpsv2.1", "hpsv2.1: Apache-2.0; commercial use allowed"),
+        ("facescore", "retinaface: MIT (repository biubug6/Pytorch_Retinaface); commercial use not checked"),
+        ("facesim_cur(model=insightface)", "insightface: InsightFace's model packs: non-commercial research only"),
+        ("clip_score(model=hf:somebody/some-model)", "no card, so its licence was not checked"),
+        ("pixels", "arithmetic without weights; commercial use allowed"),
         ("hps:v2.1", "Apache-2.0; commercial use allowed"),
         ("insightface", "non-commercial research only; no commercial use"),
         ("artscore:resnet50", "commercial use not checked"),

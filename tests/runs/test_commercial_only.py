@@ -37,7 +37,7 @@ def test_all_slots_count() -> None:
     assert "laion-aesthetic-v2" not in text.replace("laion_aesthetic", "")
 
 
-def test_models_without_a_card_are_not_checked(tmp_path: Path) -> None:
+def test_models_without_a_card_are_refused() -> None:
     counting()
     assert "counting" in refusal("clip_score(model=counting)")
     assert "it has no card" in refusal("clip_score(model=hf:somebody/some-model)")

@@ -26,6 +26,7 @@ def cards() -> Iterator[ModelCard]:
         arch="dct64",
         weights="dct64",
         preprocessing=RECIPE,
+        licence="none needed: arithmetic without weights",
         commercial=True,
         aliases=("pixels",),
         capabilities=("PictureHasher",),

@@ -101,16 +101,34 @@ def metric_facts(metric: SampleMetric) -> Iterator[tuple[str, str]]:
     yield "options", "\n".join(_option(item) for item in card.options)
     yield "notes", "\n".join(card.notes)
     yield "licence", card.licence_note or ""
+    yield "of its models", "\n".join(_licences(metric))
     yield "paper", card.paper or ""
     yield "reference code", card.reference_code or ""
     yield "version", card.version
+
+
+def _licences(metric: SampleMetric) -> Iterator[str]:
+    """The licence of every model that the metric asks for; a metric and a model may share a name."""
+    from beholder._errors import UserError
+    from beholder.backends.pool import find_card
+
+    for name in dict.fromkeys(slot.model for slot in metric.slots):
+        try:
+            card = find_card(name)
+        except UserError:
+            card = None
+        yield f"{name}: {_licence(card) if card is not None else 'no card, so its licence was not checked'}"
+
+
+def _licence(card: ModelCard) -> str:
+    commercial = {True: "commercial use allowed", False: "no commercial use", None: "commercial use not checked"}
+    return f"{card.licence or 'not checked'}; {commercial[card.commercial]}"
 
 
 def model_facts(card: ModelCard) -> Iterator[tuple[str, str]]:
     """The card of a model, line by line; what was not checked says so."""
     from beholder.backends.hub import format_size
 
-    commercial = {True: "commercial use allowed", False: "no commercial use", None: "commercial use not checked"}
     yield "planned", card.planned or ""
     yield "also called", ", ".join(card.aliases)
     yield "engine", card.engine
@@ -119,7 +137,7 @@ def model_facts(card: ModelCard) -> Iterator[tuple[str, str]]:
     yield "weights", card.weights
     yield "source", (card.source or "") + (f" at {card.revision}" if card.revision else "")
     yield "size", format_size(card.size_bytes) if card.size_bytes else ""
-    yield "licence", f"{card.licence or 'not checked'}; {commercial[card.commercial]}"
+    yield "licence", _licence(card)
     yield "paper", card.paper or ""
     yield "input", "×".join(map(str, card.input_size)) + " pixels" if card.input_size else "known once resolved"
     yield "preprocessing", ", ".join(f"{name} {value}" for name, value in (card.preprocessing or {}).items())

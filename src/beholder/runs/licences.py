@@ -12,8 +12,8 @@ from beholder.records import ModelCard
 def check_commercial(metrics: Iterable[SampleMetric]) -> None:
     """Refuses models whose cards do not say that commercial use is allowed; nothing is looked for or fetched.
 
-    A licence that was not checked is refused too: "not known" is no permission. A model without a card (a local folder,
-    any hub repository, one of your own) is not checked.
+    A licence that was not checked is refused too, "not known" being no permission; so is a model without a card (a
+    local folder, any hub repository, one of your own).
 
     Raises:
         OptionError: naming every such model with its licence, and the metrics that ask for it.
