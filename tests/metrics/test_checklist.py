@@ -14,7 +14,9 @@ import beholder
 from beholder import FakeModel, register_model
 from beholder._errors import OptionError
 from beholder.functional.checklist import Question, answered, by_tag, check_questions, right_answers
-from beholder.metrics.checklist import read_questions
+from beholder.manifest.schema import Sample
+from beholder.media.sources import as_medium
+from beholder.metrics.checklist import VqaChecklist, read_questions
 
 HAT = [
     Question("1", "Is there a hat?", tag="object"),
@@ -154,3 +156,24 @@ def test_a_videos_answer_is_the_mean_of_its_frames(tmp_path: Path) -> None:
         each = np.exp([model.answer([unit], [(0, ask(text))]).columns["yes"][0] for unit in units])
         found = json.loads(row["vqa_checklist_evidence"])["questions"][at]["p_yes"]
         assert found == pytest.approx([each.mean()], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"question_template": "Yes or no?"}, "question_template must hold {question}"),
+        ({"choice_template": "{question}"}, "choice_template must hold {question} and {choice}"),
+    ],
+)
+def test_templates_need_their_places(options: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        VqaChecklist({"model": "checks", **options})
+
+
+def test_braces_of_a_question_stay(picture: str) -> None:
+    asked = {"q": "Is it {choice}?", "answer": "{question}", "choices": ["{question}", "b"]}
+    sample = Sample("a", as_medium(picture), extras={"questions": [asked]})
+    pairs: Any = VqaChecklist({"model": "checks"}).select(sample)["answer"]
+    assert [pair.text for pair in pairs] == [
+        ask("Is it {choice}?", choice="{question}"), ask("Is it {choice}?", choice="b"),
+    ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,13 +17,16 @@ from beholder.functional.checklist import Question, answered, by_tag, check_ques
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, Pair, SampleMetric, ScoreColumns, Selection, Slot
 from beholder.metrics.frames import FRAMES
-from beholder.metrics.outcome import make_scores
+from beholder.metrics.outcome import make_scores, truncation_evidence
 from beholder.metrics.questions import DEFAULT_MODEL, answer_statuses
 from beholder.metrics.text_image import is_blank, output_of
 from beholder.records import MetricInfo, OptionInfo, Status
 
 QUESTION_TEMPLATE = "{question} Please answer yes or no."
 CHOICE_TEMPLATE = '{question} Is the answer "{choice}"? Please answer yes or no.'
+
+_QUESTION_PLACES = ("{question}",)
+_CHOICE_PLACES = ("{question}", "{choice}")
 
 
 class VqaChecklist(SampleMetric):
@@ -68,6 +72,15 @@ class VqaChecklist(SampleMetric):
         ),
     )
 
+    def __init__(
+        self, options: Mapping[str, OptionValue | None] | None = None, *, default_model: str | None = None
+    ) -> None:
+        super().__init__(options, default_model=default_model)
+        for name, places in (("question_template", _QUESTION_PLACES), ("choice_template", _CHOICE_PLACES)):
+            template = str(self.options[name])
+            if any(place not in template for place in places):
+                raise OptionError(f"{name} must hold {' and '.join(places)}", got=repr(template))
+
     @classmethod
     def takes_model(cls) -> bool:
         return False
@@ -100,15 +113,14 @@ class VqaChecklist(SampleMetric):
 
     def _asked(self, question: Question) -> list[str]:
         template = str(self.options["choice_template" if question.choices else "question_template"])
-        base = template.replace("{question}", question.text)
-        return [base.replace("{choice}", choice) for choice in question.choices] or [base]
+        return [_fill(template, question=question.text, choice=choice) for choice in question.choices or ("",)]
 
     def score(self, batch: FeatureBatch) -> ScoreColumns:
         rows = batch.many("answer")
         answers = probability(rows.columns, "yes_no")
         statuses = answer_statuses(answers, rows.offsets)
         values = np.zeros(batch.n)
-        evidence: dict[int, dict[str, Any]] = {}
+        evidence = truncation_evidence(rows.columns, rows.offsets)
         for row, sample in enumerate(batch.samples):
             questions = self.questions(sample)
             asked = [len(question.choices) or 1 for question in questions]
@@ -119,13 +131,13 @@ class VqaChecklist(SampleMetric):
             said = {q.id: answered(q, part.tolist()) for q, part in zip(questions, parts, strict=True)}
             right = right_answers(questions, said)
             values[row] = sum(right.values()) / len(questions)
-            evidence[row] = {
-                "questions": [
+            evidence.setdefault(row, {}).update(
+                questions=[
                     {"id": q.id, "q": q.text, "answer": said[q.id], "right": right[q.id], "p_yes": part.tolist()}
                     for q, part in zip(questions, parts, strict=True)
                 ],
-                "tags": {tag: list(counts) for tag, counts in by_tag(questions, right).items()},
-            }
+                tags={tag: list(counts) for tag, counts in by_tag(questions, right).items()},
+            )
         return make_scores(values, degenerate={}, within=self.value_range, statuses=statuses, evidence=evidence)
 
     def weight(self, sample: Sample) -> int | None:
@@ -142,6 +154,11 @@ class VqaChecklist(SampleMetric):
             "variant": "yes_no",
             "range": list(self.value_range),
         }
+
+
+def _fill(template: str, **places: str) -> str:
+    """The template with each {name} replaced, in one pass: braces in what is put in stay as they are."""
+    return re.sub(r"\{(question|choice)\}", lambda found: places[found[1]], template)
 
 
 def read_questions(cell: Any) -> list[Question]:

@@ -46,15 +46,24 @@ def make_scores(
     return ScoreColumns(values, found, dict(evidence or {}))
 
 
-def truncation_evidence(text: Columns) -> dict[int, dict[str, Any]]:
-    """Evidence for the rows whose text was longer than the model takes: {"truncated": true, "n_tokens": n}."""
+def truncation_evidence(text: Columns, offsets: np.ndarray | None = None) -> dict[int, dict[str, Any]]:
+    """Evidence for the rows whose text was longer than the model takes: {"truncated": true, "n_tokens": n}.
+
+    Args:
+        text: what is known of the texts ("truncated", "n_tokens").
+        offsets: (n + 1,) where each row's texts begin, for rows of several (questions, or one a frame); None for one a
+            row. `n_tokens` is that of the longest.
+    """
     if "truncated" not in text:
         return {}
     tokens = text.get("n_tokens")
-    rows = np.flatnonzero(text["truncated"])
-    if tokens is None:
-        return {int(row): {"truncated": True} for row in rows}
-    return {int(row): {"truncated": True, "n_tokens": int(tokens[row])} for row in rows}
+    found: dict[int, dict[str, Any]] = {}
+    for unit in np.flatnonzero(text["truncated"]):
+        row = int(unit) if offsets is None else int(np.searchsorted(offsets, unit, side="right")) - 1
+        entry = found.setdefault(row, {"truncated": True})
+        if tokens is not None:
+            entry["n_tokens"] = max(int(tokens[unit]), entry.get("n_tokens", 0))
+    return found
 
 
 def _outside(values: np.ndarray, within: Range) -> np.ndarray:

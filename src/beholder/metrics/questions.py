@@ -61,8 +61,8 @@ class VqaScore(SampleMetric):
                 "question_template",
                 None,
                 f"The question, with {{text}} where the text goes; {FLAN_T5_TEMPLATE} for clip-flant5 models, else "
-                f"{TEMPLATE} A text that is a question already is asked as it is with question_template={AS_IT_IS} "
-                "alone.",
+                f"{TEMPLATE} {{}} is another spelling of {{text}}. A text that is a question already is asked as it is "
+                f"with question_template={AS_IT_IS} alone.",
             ),
             OptionInfo("answer_template", "Yes", "The answer whose probability is the score."),
             OptionInfo(
@@ -90,6 +90,15 @@ class VqaScore(SampleMetric):
             "calibrate=prior has no upper limit and is no probability.",
         ),
     )
+
+    def __init__(
+        self, options: Mapping[str, OptionValue | None] | None = None, *, default_model: str | None = None
+    ) -> None:
+        super().__init__(options, default_model=default_model)
+        self.options["question_template"] = read_template(self.template)
+        answer = str(self.options["answer_template"])
+        if is_blank(answer) or "{" in answer:
+            raise OptionError("answer_template must be an answer, the same for every text", got=repr(answer))
 
     @classmethod
     def takes_model(cls) -> bool:
@@ -141,7 +150,7 @@ class VqaScore(SampleMetric):
         text = sample.column(str(self.options["text"]))
         if not isinstance(text, str) or is_blank(text):
             return None
-        return render(self.template, text)
+        return self.template.replace(AS_IT_IS, text)
 
     def score(self, batch: FeatureBatch) -> ScoreColumns:
         found = batch.slots["answer"]
@@ -155,7 +164,7 @@ class VqaScore(SampleMetric):
             why = (Status.NOT_ENOUGH_EVIDENCE, "the model gives the answer no probability for an empty picture")
             statuses = {**{int(row): why for row in np.flatnonzero(zero)}, **statuses}
             values = values / np.where(zero, 1.0, prior.values)
-        evidence: dict[int, dict[str, Any]] = dict(truncation_evidence(columns)) if offsets is None else {}
+        evidence = truncation_evidence(columns, offsets)
         for row, bounds in bounds_evidence(answers, offsets).items():
             evidence.setdefault(row, {})["bounds"] = bounds
         return make_scores(values, degenerate={}, within=self.value_range, statuses=statuses, evidence=evidence)
@@ -184,15 +193,17 @@ class VqaScore(SampleMetric):
         }
 
 
-def render(template: str, text: str) -> str:
-    """A template with the text in its place; braces in the text stay as they are.
+def read_template(template: str) -> str:
+    """A question's template, its place written {text}; the public code writes {}, which is read as the same.
 
     Raises:
-        OptionError: the template has no {text}.
+        OptionError: the template has no place for the text.
     """
     if AS_IT_IS not in template:
+        template = template.replace("{}", AS_IT_IS)
+    if AS_IT_IS not in template:
         raise OptionError("a question template must hold {text}, where the text goes", got=repr(template))
-    return template.replace(AS_IT_IS, text)
+    return template
 
 
 def is_question(text: str) -> bool:
