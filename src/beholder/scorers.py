@@ -4,8 +4,9 @@
     clip.forward(images="sample.png", texts="a red sports car")        # tensor (1, 1)
     clip.pairs(images=["a.png", "b.mp4"], texts=["a cat", "a dog"])    # tensor (2,)
 
-A visual is a path, bytes, a PIL image, an array or a tensor; a video's path, a folder of frames, or a list of frames is
-one visual too. The model is loaded at the first call and stays loaded until `close`.
+A visual is a path, bytes, a PIL image, an array or a tensor; a video's path, a folder of frames, a list of frames, or
+an array of four axes is one visual too (so a batch of pictures is a list, not one array). The model is loaded at the
+first call and stays loaded until `close`; a pickled scorer leaves it behind and loads it again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beholder._errors import OptionError, UnknownNameError, UserError
+from beholder._errors import OptionError, PlannedError, UnknownNameError, UserError
 from beholder.manifest.schema import Sample
 from beholder.media.base import Medium
 from beholder.metrics.base import SampleMetric
@@ -29,7 +30,7 @@ from beholder.tensors import to_tensor
 if TYPE_CHECKING:
     import torch
 
-_SHOWN = 5
+_SHOWN, _SHOWN_LETTERS = 5, 80
 _PREFIXES = {"clip": "clip_score", "vqa": "vqa_score", "itm": "itm_score"}
 
 
@@ -45,7 +46,7 @@ class Scorer:
         batch_size: visuals in a batch; the model's own default when None.
         value_range: (low, high) of float arrays.
         base_url: server of an API model; the environment's or the public one when None.
-        api_key: its key; the environment's when None. Written nowhere.
+        api_key: its key; the environment's when None. Written nowhere, but it is part of a pickled scorer.
         max_calls: most requests to it over the object's life; pairs that were not asked have no score.
         max_cost: most money for them.
         options: the metric's options (`beholder info NAME` lists them).
@@ -169,6 +170,13 @@ class Scorer:
         """Unloads the model; the next call loads it again."""
         self._quick.release()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_quick"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._quick = QuickScorer(self._plan, self._config)
+
     def __enter__(self) -> Scorer:
         return self
 
@@ -203,7 +211,8 @@ class Scorer:
         lost = [row for row in table.rows if row.score.value is None]
         if lost:
             shown = "; ".join(
-                f"{row.image} with {row.text!r}: {row.score.status} ({row.score.reason})" for row in lost[:_SHOWN]
+                f"{row.image} with {_short(row.text)!r}: {row.score.status} ({row.score.reason})"
+                for row in lost[:_SHOWN]
             )
             raise UserError(
                 "every pair must have a score",
@@ -253,6 +262,7 @@ def get_score_model(model: str, device: str = "auto", **options: Any) -> Scorer:
 
     Raises:
         UnknownNameError: no such model; near names are suggested.
+        PlannedError: a model that is listed and cannot be used yet.
         OptionError: a name in two families; the message gives both.
     """
     family, colon, rest = model.partition(":")
@@ -260,6 +270,8 @@ def get_score_model(model: str, device: str = "auto", **options: Any) -> Scorer:
         return _CLASSES[family](rest, device, **options)
     plain = spelled(model)
     families = [name for name in _CLASSES if plain in {spelled(known) for known in names_of(name)}]
+    if not families:
+        _refuse_planned(model, plain)
     if len(families) > 1:
         raise OptionError(
             "a model of several families must be named with one",
@@ -270,6 +282,14 @@ def get_score_model(model: str, device: str = "auto", **options: Any) -> Scorer:
         hint = "A model that is not on a list is written with its family: clip:…, vqa:… or itm:…"
         raise UnknownNameError("score model", model, list_all_models(), fix=hint)
     return _CLASSES[families[0]](model, device, **options)
+
+
+def _refuse_planned(asked: str, plain: str) -> None:
+    from beholder.backends.cards import all_cards
+
+    for card in all_cards():
+        if card.planned and plain in {spelled(name) for name in (card.id, *card.aliases)}:
+            raise PlannedError(f"{asked} is listed but cannot be used yet: {card.planned}")
 
 
 def list_all_clipscore_models() -> list[str]:
@@ -324,6 +344,10 @@ def spelled(name: str) -> str:
     from beholder.backends.names import spell_arch
 
     return spell_arch(name)
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _SHOWN_LETTERS else text[:_SHOWN_LETTERS] + "…"
 
 
 def _samples(couples: Sequence[tuple[Medium, str]]) -> Iterator[Sample]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from beholder import (
     list_all_vqascore_models,
     register_model,
 )
-from beholder._errors import DeviceError, OptionError, UnknownNameError, WeightsMissingError
+from beholder._errors import DeviceError, OptionError, PlannedError, UnknownNameError, WeightsMissingError
 from beholder.backends import pool
 
 
@@ -242,6 +243,53 @@ def test_vqa_asks_the_question_of_its_template(pictures: list[str]) -> None:
     assert evidence is not None
     assert evidence["question"] == 'Does this image show "Is it?"?'
     assert any("question" in notice for notice in table.notices)
+
+
+@pytest.mark.parametrize("template", ["{}", 'Does this image show "{}"?', "Look: {text} {}"])
+def test_the_other_spelling_of_a_template(pictures: list[str], template: str) -> None:
+    register_model("asked", FakeModel("AnswerScorer"))
+    vqa = VQAScore(model="asked", question_template=template)
+    (row,) = vqa.table(pictures[0], "is {it} {} {text}?").rows
+    # Only a template without {text} has its {} read as one; braces of the text stay.
+    shown = template if "{text}" in template else template.replace("{}", "{text}")
+    assert row.score.evidence["question"] == shown.replace("{text}", "is {it} {} {text}?")
+    assert vqa.identity == VQAScore(model="asked", question_template=shown).identity
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"question_template": "nothing"}, "must hold {text}"),
+        ({"answer_template": " "}, "must be an answer"),
+        ({"answer_template": "{}"}, "the same for every text"),
+    ],
+)
+def test_templates_are_checked_when_the_object_is_made(options: Any, says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        VQAScore(model="clip-flant5-xxl", **options)
+
+
+def test_a_pickled_scorer_leaves_its_model_behind(
+    encoder: CountingEncoder, pictures: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clip = CLIPScore(model=str(make_tiny_clip(tmp_path / "clip")), device="cpu")
+    before = clip(pictures, ["a cat", "a dog"])
+    kept = pickle.dumps(clip)
+    assert len(kept) < 100_000 < sum(path.stat().st_size for path in (tmp_path / "clip").glob("*.safetensors"))
+    again = pickle.loads(kept)
+    assert (again.identity, again(pictures, ["a cat", "a dog"]).tolist()) == (clip.identity, before.tolist())
+
+
+def test_a_long_text_is_cut_in_an_error(pictures: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        CLIPScore(model="demo:emoji", device="cpu")(["nowhere.png"], "long " * 1000)
+    assert "missing" in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_planned_model_says_so() -> None:
+    with pytest.raises(PlannedError, match="attend over time"):
+        get_score_model("languagebind-video")
 
 
 def test_published_defaults_of_clip_flant5() -> None:
