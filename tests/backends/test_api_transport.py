@@ -316,7 +316,7 @@ def test_an_answer_without_usage_costs_the_guess() -> None:
 
 
 def test_a_limit_on_cost_needs_a_price() -> None:
-    with pytest.raises(OptionError, match=r"no price for 'gpt-4o'.*prices=\{'gpt-4o': Price"):
+    with pytest.raises(OptionError, match=r"no price for 'gpt-4o'.*\[prices\.\"gpt-4o\"\]"):
         load(url="http://127.0.0.1:9/v1", max_cost=1.0)
     load(max_cost=1.0)  # the public service has a list price
 

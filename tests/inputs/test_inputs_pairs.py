@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 from tests.inputs.conftest import noise
 from tests.models_blip import make_tiny_blip
-from tests.models_t5 import make_tiny_clip_flant5
+from tests.models_t5 import make_tiny_clip_flant5, make_tiny_instructblip_t5
+from tests.models_video import make_tiny_xclip
 from tests.models_vlm import make_llava
 
 import beholder
@@ -121,13 +122,14 @@ def test_f5_an_animation_is_the_mean_of_its_frames(asked: str, tmp_path: Path, s
     assert record["indices"] == [0, 1, 2]
 
 
-def test_a_text_model_is_no_judge_of_pictures(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["CLIPScore", "ITMScore", "VQAScore"])
+def test_a_text_model_is_no_judge_of_pictures(kind: str, tmp_path: Path) -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(vocab_size=64, n_positions=32, n_embd=32, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=1)
     GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")
-    with pytest.raises(beholder.UserError, match=r"(?i)text"):
-        beholder.VQAScore(model=str(tmp_path / "gpt2"))
+    with pytest.raises(beholder.UserError, match="text-only model, model_type 'gpt2'"):
+        getattr(beholder, kind)(model=str(tmp_path / "gpt2"))
 
 
 def test_missing_shards_are_named(tmp_path: Path) -> None:
@@ -140,7 +142,39 @@ def test_missing_shards_are_named(tmp_path: Path) -> None:
 
 
 def test_an_encoder_is_no_matcher_and_says_so(tiny_model: Any, tmp_path: Path) -> None:
-    with pytest.raises(beholder.UserError, match="clip"):
+    with pytest.raises(beholder.UserError, match=r"a matcher .* got model_type 'clip'"):
         beholder.ITMScore(model=tiny_model())
-    with pytest.raises(beholder.UserError, match="clip"):
+    with pytest.raises(beholder.UserError, match="an encoder of images and texts, model_type 'clip'"):
         beholder.VQAScore(model=tiny_model())
+    with pytest.raises(beholder.UserError, match="a matcher of images and texts, model_type 'blip'"):
+        beholder.VQAScore(model=str(make_tiny_blip(tmp_path / "blip")))
+    with pytest.raises(beholder.UserError, match="an encoder of images and texts, model_type 'xclip'"):
+        beholder.VQAScore(model=str(make_tiny_xclip(tmp_path / "xclip")))
+
+
+def test_the_name_that_an_error_gives_works(tmp_path: Path, picture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_tiny_xclip(tmp_path / "models" / "xclip")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(beholder.UserError, match="It scores pairs: xclip:") as error:
+        beholder.CLIPScore(model="models/xclip")
+    name = str(error.value).rpartition("It scores pairs: ")[2].rstrip(".")
+    assert beholder.CLIPScore(model=name, device="cpu")(picture, "a cat").shape == (1, 1)
+
+
+@pytest.mark.parametrize("metric", ["itm_score", "vqa_score", "vqa_checklist"])
+def test_t1_truncated_texts_are_flagged_beside_videos_and_of_videos(
+    metric: str, tmp_path: Path, picture: str, scored: Any
+) -> None:
+    folder = (make_tiny_blip if metric == "itm_score" else make_tiny_instructblip_t5)(tmp_path / "model")
+    Image.new("RGB", (20, 20)).save(
+        tmp_path / "two.gif", save_all=True, append_images=[Image.new("RGB", (20, 20), "red")], duration=100
+    )
+    rows = [
+        {"id": f"{output[-3:]}-{text[:4]}", "output": output, "prompt": text, "questions": ["A cat?", text]}
+        for output in (picture, str(tmp_path / "two.gif"))
+        for text in ("long " * 200, "a cat")
+    ]
+    found = column(scored(rows, f"{metric}(model={folder})", model=None), "_evidence")
+    evidence = [json.loads(cell or "{}") for cell in found]
+    assert [item.get("truncated", False) for item in evidence] == [True, False, True, False]
+    assert evidence[0]["n_tokens"] == evidence[2]["n_tokens"] > 200

@@ -30,6 +30,7 @@ from beholder.backends.hf_config import (
     check_activation,
     image_config,
     read_config,
+    refuse_text_models,
     token_limit,
 )
 from beholder.backends.hf_text import HFTokenizer
@@ -134,7 +135,10 @@ def _demo_files(parsed: ModelName) -> hub.Found:
 
 def _local_files(parsed: ModelName, path: Path) -> hub.Found:
     folder = path if path.is_dir() else path.parent
-    choice = choose_hf(list_files(folder))
+    names = list_files(folder)
+    if "config.json" in names:
+        refuse_text_models(read_json(folder / "config.json"), name=parsed.asked)
+    choice = choose_hf(names)
     if path.is_file():
         choice = Choice((path.name,), choice.others, choice.missing)
     reason = find_fault(folder, choice)

@@ -39,6 +39,10 @@ was trained to see its padding."""
 _GEMMA_VOCABULARY = 256_000
 
 
+VISION_KEYS = ("vision_config", "vision_tower", "mm_vision_tower", "visual", "image_token_id", "image_token_index")
+"""Entries of a `config.json`, one of which every model that looks at pictures has."""
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """What a `config.json` says.
@@ -103,6 +107,18 @@ def read_config(config: Mapping[str, Any], *, name: str, token_limit: int | None
         ),
         lowercase=kind == "siglip" and int(text.get("vocab_size", 0)) >= _GEMMA_VOCABULARY,
     )
+
+
+def refuse_text_models(config: Mapping[str, Any], *, name: str) -> None:
+    """Refuses a model without vision where one of images and texts is needed.
+
+    Raises:
+        ModelError: a text-only model.
+    """
+    if "vocab_size" in config and not any(key in config for key in VISION_KEYS):
+        classes = ", ".join(str(item) for item in config.get("architectures") or ())
+        kind = f"model_type {config.get('model_type')!r}" + (f" ({classes})" if classes else "")
+        raise ModelError("a model of images and texts is needed", got=f"a text-only model, {kind} in {name}")
 
 
 def _part(config: Mapping[str, Any], part: str) -> dict[str, Any]:

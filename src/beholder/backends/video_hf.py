@@ -165,7 +165,7 @@ def _wrong_kind(parsed: ModelName, kind: str) -> ModelError | OptionError:
         return OptionError(
             "a model that embeds videos and texts apart is needed",
             got=f"{parsed.asked}, an X-CLIP: its text embeddings depend on the video",
-            fix=f"It scores pairs: xclip:{parsed.id.partition(':')[2]}",
+            fix=f"It scores pairs: xclip:{parsed.path.absolute() if parsed.path else parsed.weights}",
         )
     return ModelError(
         "a video-text model of transformers must be a VideoPrism (hf:) or an X-CLIP (xclip:)",

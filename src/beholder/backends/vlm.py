@@ -18,6 +18,7 @@ from beholder.backends.files import Choice, Chooser, choose_hf, find_fault, list
 from beholder.backends.flan_t5 import choose_clip_t5
 from beholder.backends.hashes import combined_sha256
 from beholder.backends.hf_config import FAMILIES as ENCODERS
+from beholder.backends.hf_config import VISION_KEYS
 from beholder.backends.names import ModelName, parse_name
 from beholder.records import ModelCard
 
@@ -51,7 +52,7 @@ FAMILIES: dict[str, str] = {
 CHOOSERS: dict[str, Chooser] = {"clip_t5": choose_clip_t5, "instructblip": choose_instructblip}
 """Families (of a card) or model types whose files are not transformers' usual set → which files make up the model."""
 
-_VISION_KEYS = ("vision_config", "vision_tower", "mm_vision_tower", "visual", "image_token_id", "image_token_index")
+_OTHER_ENCODERS = ("siglip2", "xclip", "videoprism")
 _ORIGINAL = {
     "LlavaLlamaForCausalLM": "hf:llava-hf/llava-1.5-7b-hf",
     "LlavaMistralForCausalLM": "hf:llava-hf/llava-v1.6-mistral-7b-hf",
@@ -123,9 +124,11 @@ def check_kind(config: Mapping[str, Any], *, name: str) -> str:
         )
     if kind in FAMILIES:
         return kind
-    if kind in ENCODERS or kind == "siglip2":
+    if any(item.endswith("ForImageTextRetrieval") for item in classes):
+        raise ModelError(need, got=f"a matcher of images and texts, {what}", fix="It serves itm_score")
+    if kind in ENCODERS or kind in _OTHER_ENCODERS:
         raise ModelError(need, got=f"an encoder of images and texts, {what}", fix="It serves clip_score")
-    if not any(key in config for key in _VISION_KEYS):
+    if not any(key in config for key in VISION_KEYS):
         sort = "a text-only model" if "vocab_size" in config else "a model without vision"
         raise ModelError(need, got=f"{sort}, {what}", fix="For example hf:Qwen/Qwen2.5-VL-7B-Instruct")
     return kind

@@ -12,6 +12,7 @@ is loaded; another process falls back to the environment.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -166,7 +167,8 @@ class ApiEngine:
         if settings.max_cost is not None and price is None:
             raise OptionError(
                 "max_cost needs to know what the model costs", got=f"no price for {parsed.model!r}",
-                fix=f"State it: prices={{{parsed.model!r}: Price(input=…, output=…)}}, per million tokens",
+                fix=f"State it per million tokens: [prices.{json.dumps(parsed.model)}] with input and output in a TOML "
+                "file of settings, prices={model: {'input': …, 'output': …}} in Python",
             )  # fmt: skip
         meter = Meter(settings.budget, price)
         key = _key(model, dialect, server, settings)
