@@ -9,11 +9,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from beholder._errors import InputError, OptionError
+from beholder._errors import Fault, InputError, OptionError
 from beholder._identity import format_spec
+from beholder.records import Status
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 KEYS: Mapping[str, str] = {
     "CLIP-I": "clip_i",
@@ -73,7 +78,10 @@ def compute_metrics(
         where no image has a value; never NaN.
 
     Raises:
-        OptionError: lists of unequal length, a concept without real images, an unknown key.
+        OptionError: lists of unequal length, one text in the place of a list, a concept without real images, an unknown
+            key.
+        InputError: pictures or masks that are missing, unreadable or do not fit, all listed: a mean without them would
+            hide it. A prediction in which no mask was found, or with a blank prompt, is left out instead.
         UserError: weights that are missing.
 
     Differs: from the page's recipe, which pairs lists by `zip`, segments by an undefined name, scores all tasks with
@@ -82,20 +90,16 @@ def compute_metrics(
     unknown = [key for key in metrics if key not in KEYS]
     if unknown or not metrics:
         raise OptionError(f"metrics must be some of: {', '.join(KEYS)}", got=", ".join(unknown) or "none")
-    lists = {"prompts": prompts, "concepts": concepts, "tasks": tasks, "masks": masks}
+    predictions = _list(predictions, "predictions")
+    columns = {"prompts": prompts, "concepts": concepts, "tasks": tasks, "masks": masks}
+    lists = {name: _list(items, name) for name, items in columns.items() if items is not None}
     for name, items in lists.items():
-        if items is not None and len(items) != len(predictions):
+        if len(items) != len(predictions):
             raise OptionError(f"{name} must have one entry a prediction", got=f"{len(predictions)} vs {len(items)}")
-    if not len(predictions):
+    if not predictions:
         raise OptionError("there must be a prediction", got="none")
-    references = _references(gold_images, concepts, len(predictions), pairing)
-    rows = []
-    for at, (image, prompt, concept) in enumerate(zip(predictions, prompts, concepts)):
-        row = {"id": str(at), "output": image, "prompt": prompt, "concept": concept, "references": references[at]}
-        row["seg_prompt"] = (seg_prompts or {}).get(concept, concept)
-        row |= {} if tasks is None else {"task": tasks[at]}
-        row |= {} if masks is None or masks[at] is None else {"masks": masks[at]}
-        rows.append(row)
+    references = _references(gold_images, lists["concepts"], len(predictions), pairing)
+    rows = _rows(predictions, references, lists, seg_prompts or {})
     specs = _specs(metrics, segmenter or ("masks" if masks is not None else None), pick_model)
     settings = {
         "model": model if any(key != "Pick Score" for key in metrics) else None,
@@ -105,10 +109,35 @@ def compute_metrics(
     return {key: found[KEYS[key]] for key in metrics}
 
 
+def _rows(
+    predictions: Sequence[Any], references: Sequence[Any], lists: Mapping[str, list[Any]], phrases: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The rows of a manifest; a prediction whose mask is None has none."""
+    names = {"prompts": "prompt", "concepts": "concept", "tasks": "task", "masks": "masks"}
+    rows = []
+    for at, (image, real) in enumerate(zip(predictions, references)):
+        row = {"id": str(at), "output": image, "references": real}
+        row |= {names[name]: items[at] for name, items in lists.items() if items[at] is not None}
+        rows.append({**row, "seg_prompt": phrases.get(row["concept"], row["concept"])})
+    return rows
+
+
+def _list(items: Any, name: str) -> list[Any]:
+    """The items of a list, array or generator; one text or path is no list of its letters."""
+    if isinstance(items, (str, bytes, os.PathLike)):
+        raise OptionError(f"{name} must be a list", got=repr(items))
+    return list(items)
+
+
 def _references(gold: Any, concepts: Sequence[str], count: int, pairing: str) -> list[list[Any]]:
     """The real images that each prediction is compared with."""
     if pairing not in ("all", "zip"):
         raise OptionError("pairing must be all or zip", got=repr(pairing))
+    gold = (
+        {name: _list(images, f"the real images of {name!r}") for name, images in gold.items()}
+        if isinstance(gold, Mapping)
+        else _list(gold, "gold_images")
+    )
     if pairing == "zip":
         if isinstance(gold, Mapping) or len(gold) != count:
             got = "images by concept" if isinstance(gold, Mapping) else f"{count} vs {len(gold)}"
@@ -138,7 +167,11 @@ def _specs(keys: Sequence[str], segmenter: str | None, pick_model: str | None) -
 
 
 def _headlines(rows: list[dict[str, Any]], specs: list[str], settings: dict[str, Any]) -> dict[str, float | None]:
-    """By metric: the headline value over all rows; nothing is written anywhere."""
+    """By metric: the headline value over all rows; nothing is written anywhere.
+
+    Raises:
+        InputError: rows with a fault.
+    """
     from beholder.manifest import open_source
     from beholder.runs.config import make_config
     from beholder.runs.engine import chunks
@@ -154,6 +187,9 @@ def _headlines(rows: list[dict[str, Any]], specs: list[str], settings: dict[str,
     config = make_config({**settings, "metrics": tuple(specs)}, source="the call")
     plan = make_plan(config)
     table, _ = score_in_memory(plan, config, chunks(source))
+    faults = _faults(table, [planned.label for planned in plan.metrics])
+    if faults:
+        raise InputError("the call", faults)
     metrics = [(planned.metric.identity, planned.label) for planned in plan.metrics]
     finish = {planned.label: planned.metric.finish_aggregate for planned in plan.metrics}
     found = {}
@@ -161,3 +197,16 @@ def _headlines(rows: list[dict[str, Any]], specs: list[str], settings: dict[str,
         if item.headline and not item.group:
             found[item.label] = item.value
     return found
+
+
+def _faults(table: pa.Table, labels: Sequence[str]) -> list[Fault]:
+    """What is wrong with rows, each once though several metrics meet it."""
+    found: dict[tuple[str, str], Fault] = {}
+    for row in table.to_pylist():
+        for label in labels:
+            status, reason = row[f"{label}_status"], row.get(f"{label}_reason") or ""
+            if Status(status).is_fault:
+                found.setdefault(
+                    (row["id"], reason), Fault(f"{status}: {reason}", where=f"prediction {row['id']}", form=False)
+                )
+    return list(found.values())

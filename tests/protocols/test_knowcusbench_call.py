@@ -140,6 +140,9 @@ def test_a_segmenter_finds_the_subject_by_the_phrase(tmp_path: Path) -> None:
         ({"metrics": ["CLIP"]}, "CLIP-I, CLIP-I-Seg, CLIP-T, Pick Score"),
         ({"pairing": "some"}, "all or zip"),
         ({"predictions": [], "prompts": [], "concepts": []}, "there must be a prediction"),
+        ({"prompts": "xy"}, "prompts must be a list; got 'xy'"),
+        ({"concepts": "cc"}, "concepts must be a list"),
+        ({"gold": {"cat": "r.png"}}, "real images of 'cat' must be a list"),
     ],
 )
 def test_wrong_calls_say_what_is_wrong(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
@@ -148,3 +151,28 @@ def test_wrong_calls_say_what_is_wrong(tmp_path: Path, changes: dict[str, Any], 
     first = (call.pop("predictions"), call.pop("gold"), call.pop("prompts"))
     with pytest.raises(beholder.UserError, match=said):
         beholder.knowcusbench.compute_metrics(*first, **call)
+
+
+def test_what_cannot_be_scored_is_no_silent_gap_in_a_mean(tmp_path: Path) -> None:
+    predictions, gold = images(tmp_path, 2), images(tmp_path, 1, 10)
+    call = beholder.knowcusbench.compute_metrics
+    settings: Any = {"concepts": ["cat"] * 2, "model": "fake", "metrics": ["CLIP-I", "CLIP-T"]}
+    gone = str(tmp_path / "gone.png")
+    with pytest.raises(beholder.InputError, match=r"prediction 1: missing: .*gone\.png") as caught:
+        call([predictions[0], gone], gold, ["x", "y"], **settings)
+    assert len(caught.value.faults) == 1, "two metrics meet it, and it is one fault"
+    with pytest.raises(beholder.InputError, match=r"prediction 0: missing.*(?s:.)*prediction 1: missing"):
+        call(predictions, [*gold, gone], ["x", "y"], **settings)
+    wrong = np.ones((3, 5), dtype=bool)
+    settings["metrics"] = ["CLIP-I-Seg"]
+    with pytest.raises(beholder.InputError, match="the mask is 5×3 pixels"):
+        call(predictions, gold, ["x", "y"], masks=[wrong, None], **settings)
+
+
+def test_generators_will_do(tmp_path: Path) -> None:
+    predictions, gold = images(tmp_path, 2), images(tmp_path, 1, 10)
+    settings: Any = {"concepts": ["cat"] * 2, "model": "fake", "metrics": ["CLIP-I"]}
+    call = beholder.knowcusbench.compute_metrics
+    assert call(iter(predictions), iter(gold), iter("xy"), **settings) == call(
+        predictions, gold, ["x", "y"], **settings
+    )
