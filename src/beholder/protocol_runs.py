@@ -284,6 +284,7 @@ def _scored(item: Mapping[str, Any], table: pa.Table, own: Mapping[str, SampleMe
         weights=weights,
         higher_is_better=item["info"].get("higher_is_better"),
         finish=finish,
+        reasons=table.column(names[2]).to_pylist() if names[2] in table.column_names else (),
     )
 
 

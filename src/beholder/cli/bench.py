@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-PROTOCOL_NAMES = "customconcept101, dreambench, dreambench++, dsg, genai-bench, knowcusbench or tifa"
+PROTOCOL_NAMES = "customconcept101, dreambench, dreambench++, dsg, genai-bench, knowcusbench, opens2v or tifa"
 """Written out here so that `--help` need not import the protocols; a test compares the two."""
 
 Name = Annotated[
@@ -25,7 +25,7 @@ Name = Annotated[
     typer.Argument(metavar="NAME", help=f"Protocol: {PROTOCOL_NAMES}. See: beholder info NAME.", show_default=False),
 ]
 Data = Annotated[
-    str,
+    str | None,
     typer.Argument(metavar="DATA", help="Its data: a folder, a table or a manifest.", show_default=False),
 ]
 Metrics = Annotated[
@@ -45,6 +45,21 @@ Text = Annotated[
         help="Text of clip_t in subject-driven protocols: given (eval_prompt, else the prompt), prompt or class.",
     ),
 ]
+Track = Annotated[str | None, typer.Option(metavar="NAME", help="opens2v: the track: open, human or single.")]
+Board = Annotated[
+    str | None, typer.Option("--version", metavar="N", help="opens2v: the board whose weights count: 1.1 or 1.0.")
+]
+FromOfficial = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="opens2v: the benchmark's own JSON files, for metrics not scored here; without DATA, nothing is scored.",
+    ),
+]
+ExportOfficial = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="opens2v: write the benchmark's own JSON files; a folder a model where several."),
+]
 Form = Annotated[
     str, typer.Option("--as", metavar="FORM", help="text, md, latex, csv or json.", rich_help_panel=options.OUTPUT)
 ]
@@ -53,12 +68,16 @@ Form = Annotated[
 @app.command()
 def bench(
     name: Name,
-    data: Data,
+    data: Data = None,
     metric: Metrics = None,
     only: Only = False,
     out: Out = None,
     segmenter: options.Segmenter = None,
     text: Text = None,
+    track: Track = None,
+    version: Board = None,
+    from_official: FromOfficial = None,
+    export_official: ExportOfficial = None,
     mapping: options.Mapping = None,
     allow_extra: options.AllowExtra = None,
     model: options.Model = None,
@@ -91,12 +110,20 @@ def bench(
     Example: beholder bench genai-bench GenAI-Image-527 -o runs/genai
 
     Example: beholder bench dsg data/dsg -m vqa_checklist,model=gpt-4.1 -o runs/dsg
+
+    Example: beholder bench opens2v --from-official results/model --track human
     """
+    from beholder.cli.bench_official import check_export, put_official, write_official
     from beholder.protocol_runs import protocol_metrics, protocol_with, run_protocol
     from beholder.report.render import check_form
 
     check_form(form)
-    protocol = protocol_with(name, {"segmenter": segmenter, "text": text})
+    own = {"track": track, "version": version, "from_official": from_official}
+    protocol = protocol_with(name, {"segmenter": segmenter, "text": text, **own})
+    check_export(protocol, export_official)
+    if data is None:
+        put_official(protocol, form)
+        return
     metrics, _ = protocol_metrics(protocol, metric or [], only=only, model=model)
     given: dict[str, Any] = {
         "data": data, "metrics": metrics, "out": out, "mapping": mapping, "allow_extra": allow_extra, "model": model,
@@ -115,6 +142,8 @@ def bench(
     except KeyboardInterrupt:
         say("Interrupted. What was scored is kept: the same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
+    if export_official is not None:
+        write_official(protocol, finished.run, export_official, quiet=quiet)
     finish_bench(finished, form=form, quiet=quiet)
 
 

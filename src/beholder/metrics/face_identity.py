@@ -12,6 +12,7 @@ from beholder.functional.faces import Faces, box_areas, largest, match_faces
 from beholder.functional.facesim import face_similarity
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, ScoreColumns, Selection, Slot
+from beholder.metrics.opens2v_pairs import person_of
 from beholder.metrics.outcome import make_scores
 from beholder.metrics.text_image import output_of
 from beholder.records import MetricInfo, OptionInfo, Status
@@ -66,6 +67,13 @@ class FaceSimCur(SampleMetric):
             OptionInfo(
                 "clip", False, "True counts a negative cosine of a picture as 0 (videos have over_frames).", kind="bool"
             ),
+            OptionInfo(
+                "references",
+                "all",
+                "all references; opens2v takes the first one whose path has a folder man, woman, crop_man or "
+                "crop_woman, and only rows that OpenS2V scores.",
+                choices=("all", "opens2v"),
+            ),
             OptionInfo("frames", "uniform:32", "Which frames of a video are looked at; 32 is official."),
             OptionInfo(
                 "over_frames",
@@ -108,6 +116,8 @@ class FaceSimCur(SampleMetric):
         references = list(sample.references)
         if not references:
             raise NoValue(Status.NO_REFERENCE, "the row has no references")
+        if self.options["references"] == "opens2v":
+            references = [person_of(sample)]
         kept = references[:1] if self.options["reduce"] == "first" else references
         return {"output": output_of(sample), "references": kept}
 

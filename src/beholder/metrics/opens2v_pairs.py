@@ -1,4 +1,4 @@
-"""Which references of an OpenS2V row are looked for in its video, and under which label."""
+"""Which references of an OpenS2V row are looked for in its video, under which label, and which one is its person."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from beholder._errors import NoValue
 from beholder.manifest.schema import Sample
 from beholder.media.base import Medium
+from beholder.records import Status
 
 LABELS = "class_label"
 """Column with the references' labels: a list, or a JSON list in a cell. Manifests know it as `seg_prompt`."""
 STEM = "stem"
 """Extra column with the video's name in the benchmark; the row's id where there is none."""
 PEOPLE = ("Man", "Woman")
+ONE_PERSON = ("singlehuman", "singleface", "faceobj", "humanobj")
+"""What the names of videos hold whose face is compared; with several people nobody knows whose face is whose."""
+PEOPLE_FOLDERS = ("/man/", "/woman/", "/crop_man/", "/crop_woman/")
+"""The first reference whose path holds one of these is the person."""
 
 
 class Wanted(NamedTuple):
@@ -60,3 +66,19 @@ def pairs_of(sample: Sample) -> list[Wanted]:
             continue
         found.append(Wanted(reference, "human" if label in PEOPLE and "human" in stem else label))
     return found
+
+
+def person_of(sample: Sample) -> Medium:
+    """The person whose face is compared.
+
+    Raises:
+        NoValue: `not_applicable`: another kind of row, or no person among its references.
+    """
+    stem = stem_of(sample)
+    if not any(kind in stem for kind in ONE_PERSON):
+        raise NoValue(Status.NOT_APPLICABLE, f"{stem}: only {', '.join(ONE_PERSON)} show one person")
+    for reference in sample.references:
+        path = "/" + reference.name.replace("\\", "/")
+        if any(part in path for part in PEOPLE_FOLDERS):
+            return reference
+    raise NoValue(Status.NOT_APPLICABLE, f"no reference is a person: none has {', '.join(PEOPLE_FOLDERS)} in its path")

@@ -89,6 +89,7 @@ class Scored:
         weights: (n,) pairs behind each value, or None.
         higher_is_better: its direction.
         finish: what it does to an aggregate.
+        reasons: (n,) why a row has no value, None elsewhere; empty where no row has one.
     """
 
     label: str
@@ -100,6 +101,7 @@ class Scored:
     weights: np.ndarray | None = None
     higher_is_better: bool | None = True
     finish: Callable[[float], float] = float
+    reasons: Sequence[str | None] = ()
 
     @property
     def ok(self) -> np.ndarray:

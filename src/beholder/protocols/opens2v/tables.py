@@ -1,0 +1,257 @@
+"""The tables of OpenS2V: the board's row of each model, its sub-tracks, the companions, and why a video counts 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from beholder.protocols.base import Finished
+from beholder.protocols.opens2v.board import PARTS, Board, cut, make_board, scaled, weights
+from beholder.protocols.opens2v.columns import PartColumn, missing_of, official_values
+from beholder.protocols.opens2v.data import SUBTRACKS, subtrack_of
+from beholder.protocols.opens2v.official import OfficialFiles
+from beholder.protocols.opens2v.published import SOURCE, published
+from beholder.protocols.results import Number, ResultTable
+from beholder.stats.bootstrap import mean_interval
+
+NO_MODEL = "(all videos)"
+COMPANIONS = (
+    ("face", "FaceSim mean_all", "mean_all"),
+    ("face", "FaceSim detection_rate", "detection_rate"),
+    ("gme", "GmeScore std over frames", "std"),
+    ("nexus", "Nexus mean similarity", "mean_similarity"),
+    ("nexus", "Nexus coverage", "coverage"),
+    ("nexus", "Nexus corrected", "nexus_corrected"),
+    ("ampl", "Motion magnitude", "motion_magnitude"),
+    ("smooth", "Largest jump", "largest_jump"),
+    ("natural", "Natural std over passes", "std"),
+)
+"""(part, column, field of the evidence): what the official values hide."""
+
+
+def total_title(version: str, track: str) -> str:
+    """The total's column: totals of two boards or tracks are not comparable, so both stand in it."""
+    return f"Total v{version} {track}"
+
+
+class Rows:
+    """A run's rows by model, with the board's columns.
+
+    Args:
+        finished: the run.
+        columns: the parts that were scored.
+        official: official files that stand in for parts that were not; None for none.
+        version: the board.
+        track: the track.
+    """
+
+    def __init__(
+        self,
+        finished: Finished,
+        columns: Mapping[str, PartColumn],
+        official: OfficialFiles | None,
+        *,
+        version: str,
+        track: str,
+    ) -> None:
+        self.finished, self.columns, self.official = finished, columns, official
+        self.version, self.track = version, track
+        self.methods = finished.values_of("method", none=NO_MODEL)
+        self.tasks = finished.values_of("task", none="")
+        self.stems = finished.values_of("stem", none="")
+
+    @property
+    def names(self) -> list[str]:
+        """The models."""
+        return list(dict.fromkeys(self.methods))
+
+    def of(self, method: str, task: str | None = None) -> np.ndarray:
+        """Numbers of a model's rows, of one sub-track where it is named."""
+        same = [at for at, name in enumerate(self.methods) if name == method]
+        return np.array([at for at in same if task in (None, self.tasks[at])], dtype=np.intp)
+
+    def values(self, key: str, rows: np.ndarray) -> tuple[np.ndarray, str | None]:
+        """A part's official values of some rows, and where they come from when not from this run."""
+        column = self.columns.get(key)
+        own = official_values(column, rows) if column is not None else np.zeros(0)
+        if len(own) or self.official is None or key not in self.official.values:
+            return own, None
+        known = self.official.values[key]
+        return np.array([known[self.stems[row]] for row in rows if self.stems[row] in known]), "official file"
+
+    def board(self, rows: np.ndarray) -> Board:
+        """The board's row of some rows."""
+        values = {key: self.values(key, rows)[0] for key in weights(self.version, self.track)}
+        return make_board(
+            {key: found.tolist() for key, found in values.items()}, version=self.version, track=self.track
+        )
+
+
+def board_table(rows: Rows, *, renormalised: bool) -> ResultTable:
+    """A row a model: total and parts in percent, beside the published rows of the same board."""
+    own = weights(rows.version, rows.track)
+    total = total_title(rows.version, rows.track)
+    columns = [total, *(PARTS[key].title for key in own)]
+    numbers: list[Number] = []
+    extra = []
+    for method in rows.names:
+        chosen = rows.of(method)
+        board = rows.board(chosen)
+        numbers.append(_total(board, (method,), total))
+        if board.missing:
+            extra.append((method, board))
+        numbers += [_part(rows, key, chosen, (method,)) for key in own]
+    if extra:
+        columns.append("Partial sum")
+        numbers += [
+            Number((name,), "Partial sum", 100 * board.partial, note=_partial_note(board)) for name, board in extra
+        ]
+    if renormalised and extra:
+        title = "Renormalised (no number of the board)"
+        columns.append(title)
+        numbers += [
+            Number((name,), title, None if board.renormalised is None else 100 * board.renormalised)
+            for name, board in extra
+        ]
+    for model, parts in published(rows.version, rows.track).items():
+        titles = {"total": total, **{key: PARTS[key].title for key in own}}
+        numbers += [Number((model,), titles[key], value, source=SOURCE) for key, value in parts.items()]
+    return ResultTable(
+        "board", f"OpenS2V, board v{rows.version}, track {rows.track}, in percent", ("model",), tuple(columns),
+        tuple(numbers), notes=board_notes(rows),
+    )  # fmt: skip
+
+
+def board_notes(rows: Rows) -> tuple[str, ...]:
+    """What has to be known beside the board."""
+    own = weights(rows.version, rows.track)
+    notes = ["Weights: " + ", ".join(f"{PARTS[key].title} {weight:g}" for key, weight in own.items()) + "."]
+    foreign = [column.identity for key, column in rows.columns.items() if column.identity != _default(key)]
+    if foreign:
+        notes.append(f"Not OpenS2V's own settings, so not its numbers: {', '.join(foreign)}.")
+    if rows.official is not None:
+        notes += [f"{text}." for text in rows.official.remarks]
+        notes += [f"{text}." for text in rows.official.check(version=rows.version, track=rows.track)]
+    return tuple(notes)
+
+
+DEFAULTS = {
+    "aes": "laion_aesthetic(frames=uniform:32)",
+    "face": "facesim_cur(references=opens2v)",
+}
+
+
+def _default(key: str) -> str:
+    return DEFAULTS.get(key, PARTS[key].metric)
+
+
+def _total(board: Board, row: tuple[str, ...], title: str) -> Number:
+    if board.total is not None:
+        return Number(row, title, 100 * board.total)
+    told = ", ".join(PARTS[key].title for key in board.missing)
+    return Number(row, title, None, note=f"no total: {told} without any value")
+
+
+def _partial_note(board: Board) -> str:
+    told = ", ".join(PARTS[key].title for key in board.missing)
+    return f"partial: without {told}; weight that is there {board.share:g}"
+
+
+def _part(rows: Rows, key: str, chosen: np.ndarray, row: tuple[str, ...]) -> Number:
+    """A part in percent, with its interval over videos."""
+    part = PARTS[key]
+    values, source = rows.values(key, chosen)
+    kept = cut(part, values)
+    column = rows.columns.get(key)
+    missing = missing_of(column, chosen) if column is not None and source is None else {}
+    facts: dict[str, Any] = {"n": len(kept), "n_missing": missing, "aggregate": "official", "unit": "video"}
+    if not len(kept):
+        why = "not scored" if column is None else "no video has a value"
+        return Number(row, part.title, None, note=why, **{**facts, "n_missing": {}})
+    percent = 100 * np.asarray(scaled(part, kept))
+    spread = mean_interval(
+        percent, np.ones(len(percent)), unit="video", seed=rows.finished.seed, resamples=rows.finished.resamples,
+        level=rows.finished.level,
+    )  # fmt: skip
+    note = f"from an {source}" if source else None
+    return Number(
+        row, part.title, float(percent.mean()), spread.low, spread.high, n_units=len(kept), note=note, **facts
+    )
+
+
+def subtrack_table(rows: Rows) -> ResultTable:
+    """A row a model and sub-track: parts in percent."""
+    own = weights(rows.version, rows.track)
+    there = [task for task in SUBTRACKS if task in rows.tasks]
+    there += [task for task in dict.fromkeys(rows.tasks) if task not in there and task]
+    numbers = [
+        _part(rows, key, rows.of(method, task), (method, task))
+        for method in rows.names
+        for task in there
+        if len(rows.of(method, task))
+        for key in own
+    ]
+    return ResultTable(
+        "subtracks", f"By sub-track, board v{rows.version}, track {rows.track}, in percent", ("model", "sub-track"),
+        tuple(PARTS[key].title for key in own), tuple(numbers),
+        notes=("Parts are cut and brought to 0..100 as on the board; there is no total of a sub-track.",),
+    )  # fmt: skip
+
+
+def companion_table(rows: Rows) -> ResultTable:
+    """A row a model: means of what the official values hide; never part of a total."""
+    numbers = []
+    columns = [title for key, title, _ in COMPANIONS if key in rows.columns]
+    for method in rows.names:
+        chosen = rows.of(method)
+        for key, title, name in COMPANIONS:
+            if key not in rows.columns:
+                continue
+            evidence = [rows.columns[key].evidence[row] or {} for row in chosen]
+            told = [float(item[name]) for item in evidence if isinstance(item.get(name), (int, float))]
+            value = float(np.mean(told)) if told else None
+            numbers.append(Number((method,), title, value, n=len(told), note=None if told else "no video has it"))
+    return ResultTable(
+        "companions", "Beside the official values: means over videos", ("model",), tuple(columns), tuple(numbers),
+        notes=("None of these takes part in a total.",),
+    )  # fmt: skip
+
+
+def why_table(rows: Rows) -> ResultTable:
+    """A row for each video and part that counts 0, or does not count: status and reason."""
+    numbers = []
+    for key in weights(rows.version, rows.track):
+        column = rows.columns.get(key)
+        if column is None:
+            continue
+        for row, status in enumerate(column.statuses):
+            value = column.values[row]
+            counted = np.isfinite(value) and not (PARTS[key].drop_zeros and value == 0)
+            worth = float(np.asarray(scaled(PARTS[key], cut(PARTS[key], [value])))[0]) if counted else None
+            if status == "ok" and worth is not None and worth > 0:
+                continue
+            why = column.reason(row) or ("its value is at the lower bound" if worth == 0 else "")
+            name = rows.stems[row] or str(rows.finished.column("id")[row])
+            place = (rows.methods[row], name, PARTS[key].title, status)
+            numbers.append(Number(place, "part", None if worth is None else 100 * worth, note=why or "no reason given"))
+    return ResultTable(
+        "why", "Why a video counts 0, or not at all", ("model", "video", "metric", "status"), ("part",), tuple(numbers),
+        notes=("A dash: the video is left out of the mean, as OpenS2V leaves it out.",), show_n=False,
+    )  # fmt: skip
+
+
+def official_tables(
+    files: OfficialFiles, name: str, *, version: str, track: str, renormalised: bool
+) -> Iterator[ResultTable]:
+    """The board of a folder of official files alone, and its sub-tracks."""
+    stems = list(dict.fromkeys(stem for found in files.values.values() for stem in found))
+    finished = Finished(
+        len(stems),
+        {"id": stems, "stem": stems, "method": [name] * len(stems), "task": [subtrack_of(stem) for stem in stems]},
+        (),
+    )
+    rows = Rows(finished, {}, files, version=version, track=track)
+    yield board_table(rows, renormalised=renormalised)
+    yield subtrack_table(rows)
