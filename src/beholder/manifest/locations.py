@@ -6,6 +6,9 @@ import gzip
 import io
 import os
 import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from beholder._errors import UserError
@@ -70,7 +73,7 @@ def open_binary(location: str) -> IO[bytes]:
         raise UserError(
             f"{location} must be a file that can be read", got=f"{type(error).__name__}: {error}", fix="Check the path"
         ) from error
-    return cast("IO[bytes]", _Unpacked(handle)) if location.lower().endswith(".gz") else handle
+    return cast("IO[bytes]", _Unpacked(handle, location)) if location.lower().endswith(".gz") else handle
 
 
 def open_text(location: str, *, newline: str | None = None) -> io.TextIOWrapper:
@@ -83,11 +86,28 @@ def open_text(location: str, *, newline: str | None = None) -> io.TextIOWrapper:
 
 
 class _Unpacked(gzip.GzipFile):
-    """A gzip file that closes what it reads from."""
+    """A gzip file that closes what it reads from, and says so when it is none, is cut off or damaged."""
 
-    def __init__(self, packed: IO[bytes]) -> None:
+    def __init__(self, packed: IO[bytes], location: str) -> None:
         super().__init__(fileobj=packed, mode="rb")
-        self._packed = packed
+        self._packed, self._location = packed, location
+
+    def read(self, size: int | None = -1) -> bytes:
+        with self._told():
+            return super().read(size)
+
+    def read1(self, size: int = -1) -> bytes:
+        with self._told():
+            return super().read1(size)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UserError(
+                f"{self._location} must be a whole gzip file", got=str(error), fix="Pack or copy it again"
+            ) from error
 
     def close(self) -> None:
         super().close()

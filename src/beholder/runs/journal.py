@@ -59,17 +59,18 @@ class Journal:
 
     def _scan(self) -> int:
         """Reads all headers; the offset behind the last whole frame."""
-        offset = 0
+        offset, size = 0, self._file.seek(0, os.SEEK_END)
         while True:
             self._file.seek(offset)
             head = self._file.read(_HEAD.size)
             if len(head) < _HEAD.size:
                 return offset
             magic, header_size, payload_size, crc = _HEAD.unpack(head)
-            if magic != _MAGIC:
+            # Damaged lengths may be of any size: nothing is read that cannot be there.
+            if magic != _MAGIC or not header_size or header_size + payload_size > size - offset - _HEAD.size:
                 return offset
             body = self._file.read(header_size + payload_size)
-            if len(body) < header_size + payload_size or zlib.crc32(body) != crc:
+            if zlib.crc32(body) != crc:
                 return offset
             header = json.loads(body[:header_size])
             self._frames[header["chunk"]] = Frame(offset, header)
