@@ -52,6 +52,7 @@ _TARGETS = {
     "list_models": "beholder.api",
     "list_protocols": "beholder.protocol_runs",
     "load_artscore_model": "beholder.helpers.artness",
+    "make_stats": "beholder.runs.set_stats",
     "merge": "beholder.runs.merge",
     "open_run": "beholder.api",
     "open_run_folder": "beholder.runs.results",
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from beholder.reporting.make import write_report
     from beholder.runs.merge import merge
     from beholder.runs.results import Run, open_run_folder
+    from beholder.runs.set_stats import make_stats
     from beholder.score_table import ScoreTable
     from beholder.scorers import (
         CLIPScore,
@@ -139,6 +141,7 @@ __all__ = [
     "list_models",
     "list_protocols",
     "load_artscore_model",
+    "make_stats",
     "merge",
     "open_run",
     "open_run_folder",

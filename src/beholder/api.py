@@ -53,6 +53,8 @@ def evaluate(
     offline: bool | None = None,
     overwrite: bool = False,
     commercial_only: bool = False,
+    real: Any = None,
+    n: int | None = None,
     shard: str | None = None,
     engine: str = "local",
     ray_address: str | None = None,
@@ -83,7 +85,7 @@ def evaluate(
         max_failed: share of samples that may have a fault before `Run.exit_code` is 3.
         background: RGB behind transparency.
         max_pixels: pictures with more pixels get the status `too_large`.
-        first_frame: take the first frame of an animation instead of the status `unreadable`.
+        first_frame: take an animation as a still picture, its first frame; without it, it is a video.
         truncation: "truncate" marks rows whose text was cut, "error" gives them the status `failed`.
         seed: seed of the bootstrap.
         resamples: resamples of the bootstrap.
@@ -96,6 +98,9 @@ def evaluate(
         offline: True never fetches anything.
         overwrite: replace a run of another identity in `out`.
         commercial_only: refuse models whose card does not say that commercial use is allowed.
+        real: the real set that metrics of whole sets compare with: folder, manifest, table, or an .npz of its mean and
+            covariance (`beholder.make_stats`).
+        n: how many pictures of each set such metrics look at, drawn with `seed`; None takes all.
         shard: "0/3", "1/3" …: score that part of the rows only, into `parts/` of the run folder; "auto" reads the
             variables of a scheduler's array job. `beholder.merge` joins the parts.
         engine: "ray" lets Ray make the features (extra "ray"); "local" makes them in this process.
@@ -129,7 +134,8 @@ def evaluate(
             "out": _path(out), "by": () if by is None else by,
             "max_failed": max_failed, "device": device, "batch_size": batch_size, "workers": workers,
             "store": _path(store), "cache_dir": _path(cache_dir), "offline": offline, "overwrite": overwrite,
-            "commercial_only": commercial_only, "shard": shard, "engine": engine, "ray_address": ray_address,
+            "commercial_only": commercial_only, "real": _path(real) if isinstance(_path(real), str) else None, "n": n,
+            "shard": shard, "engine": engine, "ray_address": ray_address,
             "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost, "prices": prices,
             "requests_per_minute": requests_per_minute, "concurrency": concurrency,
         },
@@ -140,7 +146,7 @@ def evaluate(
         from beholder.manifest import open_source
 
         source = open_source(data, mapping=config.mapping or None, allow_extra=allow_extra)
-    return execute(config, metrics=chosen, source=source, progress=progress)
+    return execute(config, metrics=chosen, source=source, progress=progress, real=None if config.real else real)
 
 
 run = evaluate
@@ -158,6 +164,8 @@ def open_run(
     max_failed: float = 0.0,
     store: str | None = None,
     overwrite: bool = False,
+    real: Any = None,
+    n: int | None = None,
     base_url: str | None = None,
     api_key: str | None = None,
     max_calls: int | None = None,
@@ -178,19 +186,21 @@ def open_run(
     """
     from beholder.manifest.rows import make_sample
     from beholder.runs.plan import make_plan
+    from beholder.runs.real import open_real
 
     chosen = _many(metrics)
     config = make_config(
         {
             "metrics": tuple(_asked(item) for item in chosen), "model": model, "segmenter": segmenter, "dtype": dtype,
             "device": device, "by": () if by is None else by, "max_failed": max_failed, "out": _path(out),
-            "store": _path(store), "overwrite": overwrite,
+            "store": _path(store), "overwrite": overwrite, "n": n,
             "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost,
         },
         source="the call",
     )  # fmt: skip
     plan = make_plan(config, metrics=chosen)
-    return OpenRun(Session(config, plan, source_name="open_run"), make_sample)
+    opened = open_real(config, plan, _path(real))
+    return OpenRun(Session(config, plan, source_name="open_run", real=opened), make_sample)
 
 
 def score(

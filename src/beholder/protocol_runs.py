@@ -203,7 +203,7 @@ def finished_run(run: Run, *, own: Mapping[str, SampleMetric] | None = None) -> 
     table, asked = run.scores, run.header["asked"]
     taken = {name for label in run.labels for name in score_names(label)}
     columns = {name: table.column(name).to_pylist() for name in table.column_names if name not in taken}
-    metrics = [_scored(item, table, own or {}) for item in run.header["metrics"]]
+    metrics = [_scored(item, table, own or {}) for item in run.header["metrics"] if item["label"] in run.sample_labels]
     settings = {name: asked[name] for name in ("seed", "resamples", "level")}
     return Finished(table.num_rows, columns, metrics, **settings, summarise=_remembered(run))
 

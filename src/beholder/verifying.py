@@ -111,9 +111,12 @@ def verify(
     if not found.finished:
         raise UserError("only a finished run can be verified", got=str(found.path), fix="Run the same command again")
     config = run_config(found, data=data, device=device, cache_dir=cache_dir, offline=offline)
-    asked = [str(entry["identity"]) for entry in found.header["metrics"]]
+    entries = [entry for entry in found.header["metrics"] if entry["label"] in found.sample_labels]
+    if not entries:
+        raise UserError("a run of metrics of whole sets has no rows to verify", got=str(found.path))
+    asked = [str(entry["identity"]) for entry in entries]
     plan = make_plan(config, metrics=asked, samples=config_source(config) if look_ahead(config, asked) else None)
-    labels = [str(entry["label"]) for entry in found.header["metrics"]]
+    labels = [str(entry["label"]) for entry in entries]
     old = _rows(found, labels, n, seed)
     new = _score_again(config, plan, labels, set(old))
     header = make_header(config, plan, source=str(found.header["source"]))

@@ -22,6 +22,7 @@ from beholder.functional.masks import box_masks, encode_masks
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, make_metric
 from beholder.metrics.catalog import METRICS
+from beholder.metrics.sets import SetMetric
 from beholder.records import MetricInfo, OptionInfo
 
 NAMES = METRICS.names()
@@ -71,9 +72,12 @@ def every_choice(info: MetricInfo) -> Iterator[SampleMetric]:
 
 
 ALL = [made for name in NAMES for made in every_choice(METRICS.get(name).info)]
+SCORING = [made for made in ALL if not isinstance(made, SetMetric)]
+"""Metrics of samples; what those of whole sets keep to stands in test_set_metrics.py."""
 by_identity = pytest.mark.parametrize("metric", ALL, ids=repr)
+scoring = pytest.mark.parametrize("metric", SCORING, ids=repr)
 of_embeddings = pytest.mark.parametrize(
-    "metric", [made for made in ALL if all("embedding" in slot.feature for slot in made.slots)], ids=repr
+    "metric", [made for made in SCORING if all("embedding" in slot.feature for slot in made.slots)], ids=repr
 )
 by_name = pytest.mark.parametrize("name", NAMES)
 
@@ -264,7 +268,7 @@ def test_the_card_is_complete(name: str) -> None:
     assert info.summary.endswith(".")
     assert len(info.summary.splitlines()) == 1
     assert info.inputs
-    assert info.kind == "sample"
+    assert info.kind == ("set" if issubclass(METRICS.get(name), SetMetric) else "sample")
     assert info.higher_is_better in (True, False, None)
     assert info.paper is None or re.search(r"arXiv \d{4}\.\d{4,5}", info.paper)
     assert info.reference_code is None or info.reference_code.startswith("https://github.com/")
@@ -320,7 +324,7 @@ def test_the_description_is_json(metric: SampleMetric) -> None:
 # scores
 
 
-@by_identity
+@scoring
 def test_scores_are_finite_and_in_range(metric: SampleMetric) -> None:
     found = metric.score(make_batch(metric, 200))
     assert found.values.shape == (200,)
@@ -335,7 +339,7 @@ def test_scores_are_finite_and_in_range(metric: SampleMetric) -> None:
     assert len(set(found.values.tolist())) > 1, "the scores must depend on the features"
 
 
-@by_identity
+@scoring
 def test_an_empty_batch(metric: SampleMetric) -> None:
     found = metric.score(make_batch(metric, 0))
     assert found.values.shape == (0,)
@@ -343,7 +347,7 @@ def test_an_empty_batch(metric: SampleMetric) -> None:
     assert not found.evidence
 
 
-@by_identity
+@scoring
 def test_scores_do_not_depend_on_order_or_batch(metric: SampleMetric) -> None:
     batch = make_batch(metric, 33, seed=1)
     whole = metric.score(batch)
@@ -358,13 +362,13 @@ def test_scores_do_not_depend_on_order_or_batch(metric: SampleMetric) -> None:
     assert uneven == whole.values.tolist()
 
 
-@by_identity
+@scoring
 def test_the_same_row_twice_scores_the_same(metric: SampleMetric) -> None:
     values = metric.score(take(make_batch(metric, 3, seed=3), [0, 1, 1, 2, 1])).values
     assert values[1] == values[2] == values[4]
 
 
-@by_identity
+@scoring
 def test_features_are_not_changed(metric: SampleMetric) -> None:
     batch, same = make_batch(metric, 5, seed=4), make_batch(metric, 5, seed=4)
     metric.score(batch)

@@ -17,6 +17,7 @@ COMMANDS = {
     "attributes": ("Score", "beholder.cli.attributes"),
     "bench": ("Score", "beholder.cli.bench"),
     "merge": ("Score", "beholder.cli.merge"),
+    "stats": ("Score", "beholder.cli.stats"),
     "show": ("Look", "beholder.cli.show"),
     "report": ("Look", "beholder.cli.report"),
     "grid": ("Look", "beholder.cli.grid"),

@@ -116,6 +116,25 @@ CommercialOnly = Annotated[
         rich_help_panel=options.MODEL,
     ),
 ]
+SETS = "Metrics of whole sets (fid, kid, recall …)"
+Real = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATA",
+        help="Real set to compare with: folder, manifest, or stats.npz of beholder stats.",
+        rich_help_panel=SETS,
+    ),
+]
+Gen = Annotated[
+    str | None,
+    typer.Option(metavar="DATA", help="The generated set; another way to name DATA.", rich_help_panel=SETS),
+]
+Count = Annotated[
+    str | None,
+    typer.Option(
+        "--n", metavar="N", help="Draw so many pictures of each set, by --seed. Default: all.", rich_help_panel=SETS
+    ),
+]
 Overwrite = Annotated[
     bool | None,
     typer.Option(
@@ -159,6 +178,9 @@ def run(
     engine: EngineOption = None,
     ray_address: RayAddress = None,
     commercial_only: CommercialOnly = None,
+    real: Real = None,
+    gen: Gen = None,
+    n: Count = None,
     base_url: options.BaseUrl = None,
     max_calls: options.MaxCalls = None,
     max_cost: options.MaxCost = None,
@@ -178,9 +200,15 @@ def run(
     Example: beholder run samples.jsonl -m clip_score -m clip_i -o runs/sdxl
 
     Example: beholder run --prompts prompts.csv --outputs 'out/{method}/{prompt_id}_{seed}.png' -m clip_score
+
+    Example: beholder run --gen out/sdxl --real photos/ -m fid -m kid -m recall --n 5000
     """
+    from beholder._errors import OptionError
     from beholder.cli.settings import gather
 
+    if gen is not None and data is not None:
+        raise OptionError("the generated set must be named once", got="DATA and --gen")
+    data = data if gen is None else gen
     given: dict[str, Any] = {
         "data": data, "metrics": metric, "out": out, "prompts": prompts, "outputs": outputs, "mapping": mapping,
         "allow_extra": allow_extra, "model": model, "segmenter": segmenter, "device": device, "dtype": dtype,
@@ -188,8 +216,8 @@ def run(
         "background": background, "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation,
         "by": by, "max_failed": max_failed, "seed": seed, "resamples": resamples, "level": level,
         "overwrite": overwrite, "shard": shard, "engine": engine, "ray_address": ray_address,
-        "commercial_only": commercial_only, "base_url": base_url, "max_calls": max_calls, "max_cost": max_cost,
-        "requests_per_minute": requests_per_minute, "concurrency": concurrency,
+        "commercial_only": commercial_only, "real": real, "n": n, "base_url": base_url, "max_calls": max_calls,
+        "max_cost": max_cost, "requests_per_minute": requests_per_minute, "concurrency": concurrency,
     }  # fmt: skip
     gathered = gather(given, like=like, preset=preset)
     if not quiet:

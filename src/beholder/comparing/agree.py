@@ -69,6 +69,8 @@ def agree(
     scored = [part for label in labels for part in (label, f"{label}_status")]
     table = one.read(list(dict.fromkeys(["id", "method", sets, *CANDIDATES, *scored])))
     said = read_ratings(human, table, mapping=mapping, sets=sets)
+    if said.kind != "sets":
+        labels = _of_samples(one, labels, metrics)
     maker = _Maker(one, table, labels, said, pairs, calibration, scale, sets, seed, resamples, level)
     questions = tuple(maker.question(code) for code in range(len(said.question_names)))
     return Agreement(
@@ -81,6 +83,15 @@ def _labels(run: Run, asked: Sequence[str]) -> list[str]:
         if label not in run.labels:
             raise UnknownNameError("metric", label, run.labels, fix="Metrics of the run: " + ", ".join(run.labels))
     return list(dict.fromkeys(asked)) or run.labels
+
+
+def _of_samples(run: Run, labels: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """The labels that have a value a sample; only votes between sets judge metrics of whole sets."""
+    found = [label for label in labels if label in run.sample_labels]
+    if len(found) < len(labels) and (asked or not found):
+        told = ", ".join(label for label in labels if label not in found)
+        raise UserError("ratings of samples are compared with metrics of samples", got=f"{told}, of whole sets")
+    return found
 
 
 class _Maker:

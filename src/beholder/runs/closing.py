@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beholder._errors import StoreError
+from beholder.records import Summary
 from beholder.runs.finish import FrameReader, write_tables
 from beholder.runs.folder import RunFolder
 from beholder.runs.journal import Frame
 from beholder.runs.notices import notice_lines
 from beholder.runs.plan import PlannedMetric, is_registered
-from beholder.runs.results import Run
+from beholder.runs.results import Run, write_sets
 
 
 def write_results(
@@ -21,6 +22,7 @@ def write_results(
     *,
     by: Sequence[str],
     notices: Sequence[str] = (),
+    sets: Sequence[Summary] = (),
 ) -> Run:
     """Writes tables and summary of scored frames, and marks the folder as finished.
 
@@ -31,12 +33,13 @@ def write_results(
         metrics: what was scored.
         by: columns to group the summary by.
         notices: what is said beside what the frames counted.
+        sets: values of the metrics of whole sets.
 
     Raises:
         StoreError: the disk does not take them.
     """
     try:
-        return _write(folder, reader, frames, metrics, by, notices)
+        return _write(folder, reader, frames, metrics, by, notices, sets)
     except OSError as error:
         raise StoreError(
             f"the run folder {folder.path} must take the tables of the run",
@@ -52,9 +55,11 @@ def _write(
     metrics: Sequence[PlannedMetric],
     by: Sequence[str],
     notices: Sequence[str],
+    sets: Sequence[Summary],
 ) -> Run:
     # A summary of older tables must not be taken for one of these; without one it is made from the tables.
     (folder.path / "summary.json").unlink(missing_ok=True)
+    write_sets(folder.path, sets)
     write_tables(folder.path, reader, frames, metrics)
     folder.finish("finished")
     folder.header["notices"] = [*notice_lines(frame.header for frame in frames), *notices]

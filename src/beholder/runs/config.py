@@ -51,6 +51,8 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, description="seed of the bootstrap")
     resamples: int = Field(1000, ge=100, description="resamples of the bootstrap")
     level: float = Field(0.95, gt=0, lt=1, description="level of the confidence intervals")
+    real: str | None = Field(None, description="real set of metrics of whole sets: folder, manifest or stats.npz")
+    n: int | None = Field(None, gt=0, description="pictures drawn from each set, for metrics of whole sets")
 
     # the rest
     out: str | None = Field(None, description="run folder")
@@ -168,7 +170,7 @@ def _price(model: str, parts: Mapping[str, float]) -> Price:
 
 IDENTITY_FIELDS = (
     "metrics", "model", "segmenter", "dtype", "background", "max_pixels", "first_frame", "truncation", "seed",
-    "resamples", "level",
+    "resamples", "level", "real", "n",
 )  # fmt: skip
 """Settings that `--like` takes over from another run."""
 
@@ -244,7 +246,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise UserError("a config file must be readable", got=f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError("a config file must be valid TOML", got=f"{path}: {error}") from error
-    for name in ("data", "prompts", "outputs", "out", "store", "cache_dir"):
+    for name in ("data", "prompts", "outputs", "out", "store", "cache_dir", "real"):
         value = settings.get(name)
         if isinstance(value, str) and "://" not in value and not Path(value).is_absolute():
             settings[name] = str(path.parent / value)

@@ -32,7 +32,7 @@ from beholder.runs.journal import Frame, Journal
 from beholder.runs.make import default_workers
 from beholder.runs.maker import FeatureMaker, needing_items
 from beholder.runs.notices import foreign_texts
-from beholder.runs.plan import Plan, group_name, score_names
+from beholder.runs.plan import Plan, group_name, key_name, of_sets, score_names
 from beholder.runs.progress import Progress
 from beholder.runs.rows import sample_columns, typed_array
 from beholder.runs.score_columns import (
@@ -45,6 +45,7 @@ from beholder.runs.score_columns import (
     status_array,
 )
 from beholder.runs.scoring import score_batch
+from beholder.runs.set_features import row_keys
 from beholder.runs.store import FeatureStore, Space
 
 CHUNK_BYTES = 256 << 20
@@ -96,7 +97,7 @@ class Scorer:
         self.used: dict[str, dict[str, Any]] = {}
         self._reserved = [
             name for planned in plan.metrics for name in (*score_names(planned.label), group_name(planned.label))
-        ]
+        ] + [key_name(planned.label) for planned in of_sets(plan.metrics)]
 
     # one chunk
 
@@ -155,7 +156,10 @@ class Scorer:
             add_evidence(work.planned, chunk.samples, scored, evidence)
             for row, record in frame_records(work, spaces, scored).items():
                 evidence[row] = {**(evidence[row] or {}), "frames": record}
-            out[names[0]] = pa.array(values, pa.float64(), mask=codes != 0)
+            if work.planned.metric.info.kind == "set":
+                out[key_name(label)] = pa.array(row_keys(work, rows), pa.binary())
+            else:
+                out[names[0]] = pa.array(values, pa.float64(), mask=codes != 0)
             out[names[1]] = status_array(codes)
             if any(reason is not None for reason in reasons):
                 out[names[2]] = pa.array(reasons, pa.string())

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from beholder.metrics.base import SampleMetric
 from beholder.runs.journal import Frame
-from beholder.runs.plan import PlannedMetric, group_name, score_names
+from beholder.runs.plan import PlannedMetric, group_name, key_name, of_samples, of_sets, score_names
 from beholder.runs.rows import conform, unify
 
 
@@ -30,7 +30,8 @@ def write_tables(path: Path, journal: FrameReader, frames: Sequence[Frame], metr
     """Writes `scores.parquet` and `scores.csv`, whole or not at all, rows in the order of the input."""
     schema = _column_order(unify([journal.read(frame).schema for frame in frames]), metrics)
     grouped = _grouped_scores(journal, frames, metrics)
-    kept = pa.schema([item for item in schema if item.name not in {group_name(m.label) for m in metrics}])
+    inner = {group_name(m.label) for m in metrics} | {key_name(m.label) for m in of_sets(metrics)}
+    kept = pa.schema([item for item in schema if item.name not in inner])
     temporary = [path / ".scores.parquet.tmp", path / ".scores.csv.tmp"]
     try:
         flat = pa.schema([pa.field(item.name, _flat_type(item.type)) for item in kept])
@@ -63,7 +64,7 @@ Grouped = dict[str, GroupScores]
 def _grouped_scores(journal: FrameReader, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]) -> Grouped:
     """Final scores of the metrics whose value depends on a group of rows (win probabilities), by label."""
     result: Grouped = {}
-    for planned in metrics:
+    for planned in of_samples(metrics):
         name = group_name(planned.label)
         columns = [_value_and_group(journal.read(frame), planned.label, name) for frame in frames]
         if all(groups is None for _, groups in columns):

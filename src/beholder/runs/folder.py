@@ -4,6 +4,7 @@ run.json         what was asked and resolved, versions, model cards, notices, co
 journal.bin      append-only log of scored chunks (see journal.py)
 scores.parquet   one row a sample, in the order of the input; scores.csv the same for other tools
 summary.json     aggregates with intervals and counts by status
+sets.json        values of metrics of whole sets, where there are such metrics
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from beholder.runs.config import RunConfig
 from beholder.runs.plan import Plan, PlannedMetric
 from beholder.runs.store import write_atomic
 
-FILES = ("run.json", "journal.bin", "scores.parquet", "scores.csv", "summary.json")
+FILES = ("run.json", "journal.bin", "scores.parquet", "scores.csv", "summary.json", "sets.json")
 _PACKAGES = (
     "beholder",
     "torch",

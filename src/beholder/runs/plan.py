@@ -207,7 +207,9 @@ def _check_label(label: str, labels: Sequence[str]) -> None:
         raise OptionError("a label must be one line of printable text", got=repr(label), fix=fix)
     if canonical_name(label) == label:
         raise OptionError("a label must not be the name of an input column", got=repr(label), fix=fix)
-    other = next((one for one in labels if one != label and label in (*score_names(one), group_name(one))), None)
+    other = next(
+        (one for one in labels if one != label and label in (*score_names(one), group_name(one), key_name(one))), None
+    )
     if other is not None:
         raise OptionError(f"the label {label!r} must not name another column of {other!r}", got=label, fix=fix)
 
@@ -220,6 +222,32 @@ def score_names(label: str) -> tuple[str, str, str, str, str]:
 def group_name(label: str) -> str:
     """The column that holds a metric's group keys in the journal."""
     return f"{label}_group"
+
+
+def key_name(label: str) -> str:
+    """The column that holds the keys of a set metric's features in the journal."""
+    return f"{label}_key"
+
+
+def of_sets(metrics: Iterable[PlannedMetric]) -> list[PlannedMetric]:
+    """The metrics of whole sets among some."""
+    return [planned for planned in metrics if planned.metric.info.kind == "set"]
+
+
+def of_samples(metrics: Iterable[PlannedMetric]) -> list[PlannedMetric]:
+    """The metrics that give a value a sample."""
+    return [planned for planned in metrics if planned.metric.info.kind == "sample"]
+
+
+def refuse_sets(plan: Plan, what: str, fix: str) -> None:
+    """Says that metrics of whole sets have no place in a call.
+
+    Raises:
+        OptionError: the plan has one.
+    """
+    found = [planned.metric.identity for planned in of_sets(plan.metrics)]
+    if found:
+        raise OptionError(f"{what} takes metrics of samples", got=", ".join(found) + ", of whole sets", fix=fix)
 
 
 def _short_label(metric: SampleMetric, all_metrics: Sequence[SampleMetric]) -> str:

@@ -12,7 +12,7 @@ from beholder.runs.config import RunConfig
 from beholder.runs.engine import Scorer, chunks
 from beholder.runs.finish import with_final_scores
 from beholder.runs.notices import notice_lines
-from beholder.runs.plan import Plan
+from beholder.runs.plan import Plan, refuse_sets
 from beholder.runs.rows import conform, unify
 from beholder.runs.store import FeatureStore
 
@@ -37,6 +37,7 @@ class QuickScorer:
     """
 
     def __init__(self, plan: Plan, config: RunConfig, *, keep_features: bool = False) -> None:
+        refuse_sets(plan, "a score", "Give it a set: beholder run DATA -m fid --real DIR")
         self._plan, self._config = plan, config
         self._loaded: dict[str, Any] = {}
         self._kept = FeatureStore(None) if keep_features else None

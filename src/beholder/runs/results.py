@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from beholder.records import Status, Summary
 from beholder.runs.copies import with_copies
 from beholder.runs.journal import Journal
 from beholder.runs.other_means import other_columns, other_summaries
+from beholder.runs.plan import key_name
 from beholder.runs.rows import conform, unify
 
 _HEADER = {"asked", "metrics", "notices", "schema", "status"}
@@ -57,6 +58,14 @@ class Run:
     def labels(self) -> list[str]:
         """Column labels of the metrics, in the order asked for."""
         return [item["label"] for item in self.header["metrics"]]
+
+    @property
+    def sample_labels(self) -> list[str]:
+        """Those of the metrics that give a value a sample; metrics of whole sets have no column of values."""
+        return [item["label"] for item in self._sample_metrics()]
+
+    def _sample_metrics(self) -> list[dict[str, Any]]:
+        return [item for item in self.header["metrics"] if item["info"].get("kind") != "set"]
 
     @property
     def finished(self) -> bool:
@@ -130,14 +139,14 @@ class Run:
             if column not in names:
                 raise UnknownNameError("column", column, names, fix="Columns: " + ", ".join(names))
         wanted = ["prompt", "prompt_id", "concept", "method", *by]
-        wanted += [name for label in self.labels for name in (label, f"{label}_status", f"{label}_pairs")]
+        wanted += [name for label in self.sample_labels for name in (label, f"{label}_status", f"{label}_pairs")]
         others = {item["label"]: self._metric(item) for item in self.header["metrics"] if item.get("other_aggregates")}
         wanted += [f"{label}_evidence" for label in others]
         table = self._columns([name for name in dict.fromkeys(wanted) if name in names])
         asked = self.header["asked"]
         settings = {key: asked[key] for key in ("seed", "resamples", "level")}
-        metrics = [(item["identity"], item["label"]) for item in self.header["metrics"]]
-        finish = {item["label"]: self._finisher(item) for item in self.header["metrics"]}
+        metrics = [(item["identity"], item["label"]) for item in self._sample_metrics()]
+        finish = {item["label"]: self._finisher(item) for item in self._sample_metrics()}
         rows = summarise_table(table, metrics, finish, by=by, **settings)
         for label, metric in others.items():
             for aggregate, part in other_columns(table, label, metric).items():
@@ -145,7 +154,21 @@ class Run:
                 found = other_summaries(summarise_table(part, named, finish, by=by, **settings), aggregate)
                 at = max(place for place, row in enumerate(rows) if row.label == label) + 1
                 rows[at:at] = found
-        return with_copies(rows, self.header["metrics"])
+        return [*with_copies(rows, self.header["metrics"]), *self._set_values(by)]
+
+    def _set_values(self, by: Sequence[str]) -> list[Summary]:
+        """Values of metrics of whole sets as the run made them: of all samples, by method, and by its own columns."""
+        rows = read_sets(self.path)
+        kept = {frozenset(), frozenset({"method"}), frozenset(by)}
+        made = {frozenset(row.group) for row in rows}
+        found = [row for row in rows if frozenset(row.group) in kept]
+        if not by or frozenset(by) in made:
+            return found
+        told = f"not made by {', '.join(by)}: give the command of the run again with --by {' --by '.join(by)}"
+        return [
+            replace(row, note="; ".join(part for part in (row.note, told) if part)) if not row.group else row
+            for row in found
+        ]
 
     def _finisher(self, item: Mapping[str, Any]) -> Callable[[float], float]:
         """What a metric does to an aggregate. Most take the mean as it is, so the metric itself need not be here."""
@@ -195,15 +218,37 @@ class Run:
         from beholder.runs.finish import with_final_scores
         from beholder.runs.plan import group_name
 
-        table = _journal_table(self.path / "journal.bin", self.labels)
-        for item in self.header["metrics"]:
+        sets = [label for label in self.labels if label not in self.sample_labels]
+        table = _journal_table(self.path / "journal.bin", self.sample_labels, sets)
+        for item in self._sample_metrics():
             if group_name(item["label"]) in table.column_names:
                 table = with_final_scores(table, item["label"], self._metric(item))
         return table if names is None else table.select([name for name in names if name in table.column_names])
 
 
-def _journal_table(path: Path, labels: Iterable[str]) -> pa.Table:
+def write_sets(folder: Path, rows: Sequence[Summary]) -> None:
+    """Writes `sets.json`, or removes one that an earlier summary left."""
+    from beholder.runs.store import write_atomic
+
+    if not rows:
+        (folder / "sets.json").unlink(missing_ok=True)
+        return
+    text = json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    write_atomic(folder / "sets.json", text.encode())
+
+
+def read_sets(folder: Path) -> list[Summary]:
+    """The values of metrics of whole sets in a run folder; none where there is no such file."""
+    try:
+        return [Summary(**row) for row in json.loads((folder / "sets.json").read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _journal_table(path: Path, labels: Sequence[str], sets: Sequence[str] = ()) -> pa.Table:
     empty = pa.table({"id": pa.array([], pa.string())})
+    for label in sets:
+        empty = empty.append_column(f"{label}_status", pa.array([], pa.string()))
     for label in labels:
         empty = empty.append_column(label, pa.array([], pa.float64()))
         empty = empty.append_column(f"{label}_status", pa.array([], pa.string()))
@@ -211,6 +256,9 @@ def _journal_table(path: Path, labels: Iterable[str]) -> pa.Table:
         return empty
     with Journal(path, write=False) as journal:
         tables = list(journal.tables())
+    tables = [
+        table.drop_columns([name for name in map(key_name, sets) if name in table.column_names]) for table in tables
+    ]
     schema = unify([empty.schema, *[table.schema for table in tables]])
     return _newest(pa.concat_tables([conform(table, schema) for table in [empty, *tables]]))
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from beholder._errors import BeholderError, UserError
+from beholder._errors import BeholderError, OptionError, UserError
 from beholder.backends.pool import notices as model_notices
 from beholder.manifest.schema import Sample, SampleSource
 from beholder.media.arrays import kept_apart
+from beholder.records import Summary
 from beholder.runs.closing import write_results
 from beholder.runs.config import RunConfig
 from beholder.runs.engine import CHUNK, CHUNK_BYTES, Scorer, held_bytes, score_samples, stream
@@ -28,9 +29,11 @@ from beholder.runs.inputs import (
     input_places,
 )
 from beholder.runs.journal import Frame, Journal
-from beholder.runs.plan import AskedMetric, Plan, look_ahead, make_plan
+from beholder.runs.plan import AskedMetric, Plan, look_ahead, make_metrics, make_plan, of_sets
 from beholder.runs.progress import NoProgress, Progress
+from beholder.runs.real import Real, RealKeys, check_sizes, describe_real, encode_real, open_real
 from beholder.runs.results import Run
+from beholder.runs.set_values import SetValues
 from beholder.runs.shards import Shard, ShardSource, parse_shard, part_folder
 from beholder.runs.store import FeatureStore, default_store
 
@@ -44,6 +47,7 @@ class Session:
         source_name: what the header calls the input.
         progress: who is told.
         part: what the header says of the part of the rows that is scored; None for all of them.
+        real: the real set that metrics of whole sets compare with.
     """
 
     def __init__(
@@ -54,8 +58,11 @@ class Session:
         source_name: str,
         progress: Progress | None = None,
         part: dict[str, Any] | None = None,
+        real: Real | None = None,
     ) -> None:
-        self.config, self.plan = config, plan
+        self.config, self.plan, self.real = config, plan, real
+        self._real_keys = RealKeys()
+        self._loaded: dict[str, Any] = {}
         self.progress = progress or NoProgress()
         out = Path(config.out) if config.out else default_out(config, plan)
         if part is not None:
@@ -68,7 +75,7 @@ class Session:
         try:
             self.store = self._open_store(out, alone=part is not None and config.store is None)
             self.journal = Journal(out / "journal.bin")
-            self.scorer = Scorer(plan, config, self.store)
+            self.scorer = Scorer(plan, config, self.store, loaded=self._loaded)
         except BaseException:
             self.folder.release()
             raise
@@ -96,6 +103,7 @@ class Session:
         """
         try:
             with remembered_hashes(self.store):
+                self.encode_real()
                 if before is not None:
                     before(self, source)
                 # There may be more shards than rows.
@@ -108,6 +116,23 @@ class Session:
             raise
         finally:
             self.close()
+
+    def encode_real(self) -> None:
+        """Makes the features of the real set, before those of the samples: what is wrong with it is told first."""
+        if self.real is None:
+            return
+        self._real_keys = encode_real(
+            self.real, self.plan, self.config, self.store, self._loaded, self.progress
+        )  # fmt: skip
+        self.folder.header["real"] = describe_real(self.real, self._real_keys.keys)
+
+    def _set_values(self, frames: Sequence[Frame]) -> list[Summary]:
+        """Values of the metrics of whole sets."""
+        if not of_sets(self.plan.metrics):
+            return []
+        self.progress.stage("measuring sets", None)
+        values = SetValues(self.config, self.store, self.real, self._real_keys)
+        return values.summaries(self.journal, frames, self.plan.metrics)
 
     def finish(self, frames: Sequence[Frame]) -> Run:
         """Writes tables and summary of the scored frames; of a part only which frames it has, for `merge`."""
@@ -125,8 +150,12 @@ class Session:
             self.journal.sync()
             self.folder.finish("part")
             return Run(self.folder.path)
+        sets = self._set_values(frames)
+        told = damaged if self.real is None else [*damaged, *self._real_keys.notices(self.real.name)]
         self.progress.stage("writing tables", None)
-        return write_results(self.folder, self.journal, frames, self.plan.metrics, by=self.config.by, notices=damaged)
+        return write_results(
+            self.folder, self.journal, frames, self.plan.metrics, by=self.config.by, notices=told, sets=sets
+        )
 
     def close(self) -> None:
         """Closes everything, whatever of it fails; what was scored is on disk."""
@@ -141,6 +170,7 @@ def execute(
     metrics: Sequence[AskedMetric] | None = None,
     source: SampleSource | None = None,
     progress: Progress | None = None,
+    real: Any = None,
 ) -> Run:
     """Runs a config from its input to a finished run folder.
 
@@ -149,23 +179,44 @@ def execute(
         metrics: metrics to use instead of `config.metrics`; objects are taken too.
         source: samples to use instead of those that the config names.
         progress: who is told.
+        real: the real set for metrics of whole sets, instead of the one that the config names.
 
     Raises:
         UserError: wrong settings, faults of the input's form, weights that are missing …: nothing was computed yet.
     """
     if config.device == "cuda:all":
+        refuse_parts(config, metrics)
         from beholder.runs.workers import run_on_all
 
         return run_on_all(config, metrics=metrics, source=source, progress=progress)
     config, plan, source = preflight(config, metrics=metrics, source=source)
     part = None
+    opened = open_real(config, plan, real)
+    check_sizes(opened, plan, config, source)
     if config.shard is not None:
+        refuse_parts(config, metrics)
         source = ShardSource(source, parse_shard(config.shard))
         part = source.describe(config.data)
-    session = Session(config, plan, source_name=source.name, progress=progress, part=part)
+    session = Session(config, plan, source_name=source.name, progress=progress, part=part, real=opened)
     for text in (*source.notices, *(text for model in plan.models.values() for text in model_notices(model))):
         session.progress.notice(text)
     return session.run(source, before=_other_engine(config))
+
+
+def refuse_parts(config: RunConfig, metrics: Sequence[AskedMetric] | None) -> None:
+    """Says that a set is measured whole.
+
+    Raises:
+        OptionError: a run in parts has a metric of whole sets.
+    """
+    made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
+    found = [metric.identity for metric, _ in made if metric.info.kind == "set"]
+    if found:
+        raise OptionError(
+            "metrics of whole sets are measured in one process",
+            got=", ".join(found) + ", with a run in parts",
+            fix="Run the parts without them, then these alone on the same --store: features are made once",
+        )
 
 
 def preflight(
@@ -237,6 +288,7 @@ class OpenRun:
         self._waiting, self._held = [], 0
 
     def __enter__(self) -> OpenRun:
+        self._session.encode_real()
         self._open = True
         return self
 

@@ -1,0 +1,171 @@
+"""Values of metrics of whole sets, at the end of a run: by group, with intervals, as summaries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beholder._errors import OptionError
+from beholder.metrics.sets import FeatureSet, FittedSet, Memo, SetMetric, SetSettings
+from beholder.records import Summary
+from beholder.runs.config import RunConfig
+from beholder.runs.finish import FrameReader
+from beholder.runs.journal import Frame
+from beholder.runs.plan import PlannedMetric, key_name, of_sets, score_names
+from beholder.runs.real import Fault, Real, RealKeys, set_metric, size_fault
+from beholder.runs.set_features import StoredSet
+from beholder.runs.store import FeatureStore
+
+_UNIT = ("method", "concept", "prompt_id", "prompt")
+Group = tuple[tuple[str, Any], ...]
+
+
+@dataclass
+class _Rows:
+    """Rows of one metric in one group: keys with the codes of their prompts, and those without a value by status."""
+
+    rows: list[tuple[bytes, int]]
+    lost: Counter[str]
+
+
+class SetValues:
+    """Measures the sets of a finished run.
+
+    Args:
+        config: seed, level, groups and `n`.
+        store: where features are.
+        real: the real set, or None.
+        keys: the keys of its features.
+    """
+
+    def __init__(self, config: RunConfig, store: FeatureStore, real: Real | None, keys: RealKeys) -> None:
+        self._config, self._store, self._real, self._keys = config, store, real, keys
+        self._settings = SetSettings(config.seed, config.level)
+        self._memos: dict[Any, Memo] = {}
+
+    def summaries(
+        self, reader: FrameReader, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]
+    ) -> list[Summary]:
+        """Values of every metric of sets: over all samples, by method where there are several, and by the run's groups.
+
+        Raises:
+            OptionError: a metric has a value in no group.
+        """
+        found: list[Summary] = []
+        for planned in of_sets(metrics):
+            rows, faults = self._of_metric(reader, frames, planned)
+            if faults and not any(row.value is not None for row in rows):
+                raise OptionError(faults[0][0], got=faults[0][1], fix=faults[0][2])
+            found += rows
+        return found
+
+    def _of_metric(
+        self, reader: FrameReader, frames: Sequence[Frame], planned: PlannedMetric
+    ) -> tuple[list[Summary], list[Fault]]:
+        groups = _read_groups(reader, frames, planned, self._config.by)
+        rows: list[Summary] = []
+        faults: list[Fault] = []
+        for group, own in groups.items():
+            row, fault = self._of_group(planned, group, own)
+            rows.append(row)
+            faults += [fault] if fault else []
+        return rows, faults
+
+    def _of_group(self, planned: PlannedMetric, group: Group, own: _Rows) -> tuple[Summary, Fault | None]:
+        metric = set_metric(planned)
+        gen = self._stored(planned, own.rows)
+        real: StoredSet | FittedSet | None = None
+        if metric.needs_real and self._real is not None:
+            real = self._real.fitted or self._stored(planned, [(key, 0) for key in self._keys.keys[planned.label]])
+        size = None if real is None else real.n
+        n = self._config.n if _is_drawn(metric) else None
+        fault = size_fault(metric, gen.n, size, n, fitted=isinstance(real, FittedSet))
+        base: dict[str, Any] = {
+            "metric": metric.identity, "label": planned.label, "aggregate": "set", "level": self._config.level,
+            "n_missing": dict(own.lost), "group": dict(group),
+        }  # fmt: skip
+        if fault:
+            told = f"{fault[0]}; got {fault[1]}. {fault[2]}"
+            return Summary(
+                **base, value=None, low=None, high=None, ci_method=None, unit="picture", n=gen.n, n_units=0, note=told
+            ), fault  # fmt: skip
+        sides = self._drawn(metric, gen, real, n)
+        memo = self._memos.setdefault((group, planned.slots[0].space.hash), {})
+        found = metric.measure(sides[0], sides[1], self._settings, memo)
+        notes = [found.note, f"{n} of {gen.n} generated pictures drawn (seed {self._config.seed})" if n else None]
+        return Summary(
+            **base, value=float(found.value), low=found.low, high=found.high, sd=found.sd, ci_method=found.ci_method,
+            unit=found.unit, n=sides[0].n, n_units=found.n_units or sides[0].n,
+            note="; ".join(note for note in notes if note) or None,
+        ), None  # fmt: skip
+
+    def _drawn(
+        self, metric: SetMetric, gen: StoredSet, real: StoredSet | FittedSet | None, n: int | None
+    ) -> tuple[FeatureSet, FeatureSet | FittedSet | None]:
+        """The two sets as they are, or n pictures of each."""
+        if n is not None:
+            gen = gen.chosen(n, self._settings.rng("gen"))
+            real = real.chosen(n, self._settings.rng("real")) if isinstance(real, StoredSet) else real
+        return gen.features(), real.features() if isinstance(real, StoredSet) else real
+
+    def _stored(self, planned: PlannedMetric, rows: Sequence[tuple[bytes, int]]) -> StoredSet:
+        (slot,) = planned.slots
+        still = self._store.space(slot.space)
+        several = still if slot.several is None else self._store.space(slot.several)
+        return StoredSet(self._store, still, several, rows)
+
+
+def _is_drawn(metric: SetMetric) -> bool:
+    """True where `--n` draws pictures: not where a value is made prompt by prompt."""
+    return metric.needs_real or metric.options.get("over") == "set"
+
+
+def _read_groups(
+    reader: FrameReader, frames: Sequence[Frame], planned: PlannedMetric, by: Sequence[str]
+) -> dict[Group, _Rows]:
+    """Rows of every group: all samples first, then by method where there are several, then by the run's columns."""
+    key, status = key_name(planned.label), score_names(planned.label)[1]
+    groupings = list(dict.fromkeys([(), ("method",), tuple(by)]))
+    groups: dict[Group, _Rows] = {(): _Rows([], Counter())}
+    units: dict[tuple[Any, ...], int] = {}
+    for row in _rows(reader, frames, [key, status, *_UNIT, *by]):
+        prompt = row["prompt_id"] if row["prompt_id"] is not None else row["prompt"]
+        unit = units.setdefault((row["method"], row["concept"], prompt), len(units))
+        for columns in groupings:
+            group = groups.setdefault(tuple((name, row[name]) for name in columns), _Rows([], Counter()))
+            if row[status] == "ok" and row[key] is not None:
+                group.rows.append((row[key], unit))
+            else:
+                group.lost[str(row[status])] += 1
+    methods = [group for group in groups if [name for name, _ in group] == ["method"]]
+    if len(methods) < 2 and tuple(by) != ("method",):
+        for alone in methods:
+            del groups[alone]
+    order = {columns: at for at, columns in enumerate(groupings)}
+    return dict(
+        sorted(groups.items(), key=lambda item: (order[tuple(n for n, _ in item[0])], [str(v) for _, v in item[0]]))
+    )
+
+
+def _rows(reader: FrameReader, frames: Sequence[Frame], names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Some columns of all rows, None where a frame has not the column; one frame in memory at a time."""
+    for frame in frames:
+        table = reader.read(frame)
+        columns = {name: _values(table, name) for name in dict.fromkeys(names)}
+        for values in zip(*columns.values()):
+            yield dict(zip(columns, values))
+
+
+def _values(table: pa.Table, name: str) -> list[Any]:
+    if name not in table.column_names:
+        return [None] * table.num_rows
+    column = table.column(name)
+    if pa.types.is_list(column.type):
+        column = pc.binary_join(column, "|")
+    values: list[Any] = column.to_pylist()
+    return values
