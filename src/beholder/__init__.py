@@ -39,6 +39,9 @@ _TARGETS = {
     "compute_facescore": "beholder.helpers.faces",
     "compute_facesim_cur": "beholder.helpers.faces",
     "compute_facesim_cur_videos": "beholder.helpers.video_faces",
+    "compute_gme_score": "beholder.helpers.opens2v",
+    "compute_natural_score": "beholder.helpers.opens2v",
+    "compute_nexus_score": "beholder.helpers.opens2v",
     "evaluate": "beholder.api",
     "get_score_model": "beholder.scorers",
     "grid": "beholder.reporting.grids",
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from beholder.experiments import run_lab
     from beholder.helpers.artness import compute_artscore, load_artscore_model
     from beholder.helpers.faces import compute_facescore, compute_facesim_cur
+    from beholder.helpers.opens2v import compute_gme_score, compute_natural_score, compute_nexus_score
     from beholder.helpers.video_faces import compute_facesim_cur_videos
     from beholder.metrics.base import SampleMetric
     from beholder.protocol_runs import bench, list_protocols
@@ -128,6 +132,9 @@ __all__ = [
     "compute_facescore",
     "compute_facesim_cur",
     "compute_facesim_cur_videos",
+    "compute_gme_score",
+    "compute_natural_score",
+    "compute_nexus_score",
     "evaluate",
     "get_score_model",
     "grid",

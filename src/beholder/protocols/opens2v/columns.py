@@ -70,8 +70,9 @@ def _column(key: str, scored: Scored) -> PartColumn:
 
 def official_values(column: PartColumn, rows: np.ndarray) -> np.ndarray:
     """The official values of some rows; those that OpenS2V writes nothing for are left out."""
-    kept: np.ndarray = column.values[rows]
-    return kept[np.isfinite(kept)]
+    own = column.values[rows]
+    kept: np.ndarray = own[np.isfinite(own)]
+    return kept
 
 
 def missing_of(column: PartColumn, rows: np.ndarray) -> dict[str, int]:

@@ -155,9 +155,9 @@ class OpenS2V(Protocol):
             UserError: several models, and none named.
         """
         rows = self._rows(finished)
-        chosen = rows.of(_one_of(rows.names, method))
+        mine = rows.of(_one_of(rows.names, method))
         outputs = finished.column("output")
-        chosen = [at for at in chosen if os.path.splitext(str(outputs[at]))[1].lower() == OFFICIAL]
+        chosen = [int(at) for at in mine if os.path.splitext(str(outputs[at]))[1].lower() == OFFICIAL]
         values: dict[str, dict[str, float]] = {}
         runs: dict[str, list[float | None]] = {}
         for key, column in rows.columns.items():
