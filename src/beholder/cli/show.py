@@ -63,6 +63,17 @@ def show(
             rich_help_panel=options.OUTPUT,
         ),
     ] = None,
+    log_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRACKER",
+            help="Also send summary, samples and the worst of them to wandb, mlflow, tensorboard or trackio.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    project: Annotated[
+        str, typer.Option(metavar="NAME", help="The tracker's project.", rich_help_panel=options.OUTPUT)
+    ] = "beholder",
 ) -> None:
     """Print the table of one or more runs.
 
@@ -84,6 +95,11 @@ def show(
     check_form(form)
     check_spread(spread)
     opened = [open_run_folder(path) for path in runs]
+    if log_to is not None:
+        from beholder.reporting.logs import log_runs
+
+        log_runs(log_to, *opened, project=project)
+        say(f"Sent to {log_to}: {', '.join(runs)}")
     wide = wide or len(runs) > 1 or baseline is not None
     if not wide and not by and not show_all and _put_protocol(opened[0], form):
         return
