@@ -304,9 +304,9 @@ def test_missing_weights_name_another_way(tmp_path: Path, monkeypatch: pytest.Mo
     offline = LoadOptions(offline=True)
     with pytest.raises(WeightsMissingError) as gone:
         resolve_model("sam3", capability="Segmenter", options=offline)
-    for word in ("facebook/sam3", "SAM License", "gdino+sam2", "masks"):
+    for word in ("facebook/sam3", "SAM License", "--segmenter gdino+sam2", "masks"):
         assert word in str(gone.value)
-    with pytest.raises(WeightsMissingError, match="segmenter=masks"):
+    with pytest.raises(WeightsMissingError, match="--segmenter sam3 or clipseg, or masks"):
         resolve_model("gdino+sam2", capability="Segmenter", options=offline)
     with pytest.raises(ModelError, match="no such folder") as nowhere:  # K12
         resolve_model(f"sam3:{tmp_path}/nowhere", capability="Segmenter", options=offline)

@@ -13,8 +13,8 @@ from PIL import Image
 from tests.protocols.bench_data import picture
 
 import beholder as package
+from beholder.metrics.segmenting import is_long_winded
 from beholder.protocol_runs import bench, check_data, make_protocol
-from beholder.protocols.subject_data import is_sentence
 from beholder.protocols.subject_tables import PUBLISHED_METHODS, SOURCE
 
 FAKES = (
@@ -272,17 +272,43 @@ def test_validate_lists_every_fault_with_its_row(tmp_path: Path) -> None:
     data["items"][6]["image"] = str(tmp_path / "gone.png")
     data["items"][7]["mask"] = mask(tmp_path / "big.png", size=20)
     data["items"][0]["prompt"] = ""
+    data["items"][9].pop("prompt_template")
+    del data["items"][7]["prompt"], data["items"][7]["knowledge_id"]
     report = check_data("knowcusbench", data)
     told = {(fault.row, fault.where): fault.message for fault in report.faults}
     assert told[1, "references"] == "concept 'mermaid' has no references"
     assert "neither seg_prompt nor class_name" in told[1, "seg_prompt"]
     assert (2, "prompt") in told
     assert (1, "prompt") not in told, "nothing of a reconstruction's prompt is scored"
+    assert (10, "prompt") in told
+    assert (8, "prompt") not in told, "nor of one that is not there"
     assert "row 5 names the same picture" in told[6, "output"]
     assert (7, "output") in told
     assert "20×20" in told[8, "masks"]
     assert report.exit_code == 2
     assert report.counts["tasks"]["generation"]["outputs"] == 6
+
+
+def test_generations_without_any_prompt_are_faults(tmp_path: Path) -> None:
+    data = knowcus(tmp_path)
+    for item in data["items"]:
+        item.pop("prompt_template", None)
+        item.pop("prompt", None)
+        item.pop("knowledge_id")
+    report = check_data("knowcusbench", data)
+    assert {fault.row for fault in report.faults} == {2, 4, 6, 7, 9, 10}
+    assert {str(fault.message) for fault in report.faults} == {"the output has no prompt"}
+
+
+def test_a_manifest_in_a_folder_goes_before_its_layout(tmp_path: Path) -> None:
+    path = "generated/generation/mermaid/p0_s0.png"
+    plain(tmp_path / path, (1, 2, 3))
+    plain(tmp_path / "references/mermaid/0.png", (3, 2, 1))
+    concept = {"concept_id": "mermaid", "class_name": "statue", "references": ["references/mermaid/0.png"]}
+    item = {"image": path, "concept_id": "mermaid", "task": "generation", "prompt": "a statue", "seed": 7}
+    (tmp_path / "manifest.json").write_text(json.dumps({"concepts": [concept], "items": [item]}))
+    (sample,) = make_protocol("knowcusbench").source(str(tmp_path))
+    assert (sample.prompt, sample.seed, sample.class_name) == ("a statue", 7, "statue")
 
 
 def test_validate_accepts_a_sound_set_and_counts_it(tmp_path: Path) -> None:
@@ -292,6 +318,9 @@ def test_validate_accepts_a_sound_set_and_counts_it(tmp_path: Path) -> None:
         "outputs": 12, "concepts": 2, "knowledge": 2, "prompts": 3, "seeds": 2, "methods": 2,
     }  # fmt: skip
     assert report.counts["references_per_concept"] == {2: 1, 3: 1}
+    lines = report.lines()
+    assert "task generation: 12 outputs, 2 concepts, 2 knowledge, 3 prompts, 2 seeds, 2 methods" in lines
+    assert "references per concept: 2 (1 concept), 3 (1 concept)" in lines
 
 
 def test_validate_warns_of_leaks_unequal_seeds_and_phrases_like_sentences(tmp_path: Path) -> None:
@@ -310,7 +339,7 @@ def test_validate_warns_of_leaks_unequal_seeds_and_phrases_like_sentences(tmp_pa
     [("dog", False), ("red running shoe", False), ("the dog left of the tree", True), ("a b c d e f", True)],
 )
 def test_what_looks_like_a_sentence(phrase: str, is_one: bool) -> None:
-    assert is_sentence(phrase) is is_one
+    assert is_long_winded([phrase]) is is_one
 
 
 def test_form_faults_stop_a_run_before_anything_is_computed(tmp_path: Path) -> None:

@@ -73,6 +73,13 @@ class ValidationReport:
             lines.append(
                 f"outputs per prompt: {sizes['min']}" + (f" to {sizes['max']}" * (sizes["min"] != sizes["max"]))
             )
+        for name, held in counts.get("tasks", {}).items():
+            lines.append(f"task {name}: " + ", ".join(f"{number} {what}" for what, number in held.items() if number))
+        if counts.get("references_per_concept"):
+            spread = [
+                f"{many} ({_counted(held, 'concepts')})" for many, held in counts["references_per_concept"].items()
+            ]
+            lines.append(f"references per concept: {', '.join(spread)}")
         for form, title in ((True, "of form (they stop a run)"), (False, "of rows (each costs its row)")):
             some = [fault for fault in self.faults if fault.form is form]
             if some:

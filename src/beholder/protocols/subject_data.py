@@ -15,9 +15,10 @@ from beholder.manifest.schema import Sample
 from beholder.manifest.source import RowReader
 from beholder.manifest.tables import ListReader, table_reader
 from beholder.manifest.text_files import CsvReader, JsonlReader
+from beholder.metrics.segmenting import is_long_winded
 from beholder.protocols.base import DataCheck
 from beholder.protocols.files import find_file, is_folder
-from beholder.protocols.subject_folders import folder_reader
+from beholder.protocols.subject_folders import DirectoryReader, folder_reader
 from beholder.protocols.subject_rows import RECONSTRUCTION, Concept, JoinedReader, Joiner, read_concept
 
 _TABLES: Mapping[str, Any] = {
@@ -25,8 +26,6 @@ _TABLES: Mapping[str, Any] = {
     ".parquet": ParquetReader, ".pq": ParquetReader,
 }  # fmt: skip
 _ITEMS = ("items", "samples", "manifest", "images")
-_WORDS_OF_A_PHRASE = 5
-_PLACES = frozenset({"left", "right", "corner", "bottom", "top", "behind", "front", "middle", "between", "background"})
 
 
 def subject_reader(data: Any, *, text: str, task: str | None) -> RowReader | None:
@@ -40,7 +39,10 @@ def subject_reader(data: Any, *, text: str, task: str | None) -> RowReader | Non
     if is_folder(data):
         folder = os.fspath(data)
         known = folder_reader(folder, text=text)
-        return known if known is not None else _two_files(Path(folder), text=text, task=task)
+        if known is not None and not isinstance(known, DirectoryReader):
+            return known
+        # Items that are written down say more than names of files.
+        return _two_files(Path(folder), text=text, task=task) or known
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
         if not os.path.isfile(path) or suffix_of(path) not in _TABLES:
@@ -105,12 +107,13 @@ def read_concepts(listed: Iterable[Any]) -> tuple[dict[str, Concept], list[Fault
     return found, faults
 
 
-def check_subjects(samples: Iterator[Sample], *, needs_masks: bool) -> DataCheck:
-    """Concepts without references or phrases, outputs named twice, phrases like sentences, and counts by task.
+def check_subjects(samples: Iterator[Sample], *, needs_masks: bool, needs_texts: bool) -> DataCheck:
+    """Concepts without references or phrases, outputs without a prompt or named twice, phrases like sentences, counts.
 
     Args:
         samples: the data set.
         needs_masks: True where a metric segments the subject.
+        needs_texts: True where a metric scores what outputs were prompted with, reconstructions left out.
     """
     found = DataCheck()
     told: set[tuple[str, str]] = set()
@@ -133,6 +136,8 @@ def check_subjects(samples: Iterator[Sample], *, needs_masks: bool) -> DataCheck
             if text is not None and (where, owner) not in told:
                 told.add((where, owner))
                 found.faults.append(Fault(text, row=row, where=where, form=False))
+        if needs_texts and sample.prompt is None and sample.eval_prompt is None and sample.task != RECONSTRUCTION:
+            found.faults.append(Fault("the output has no prompt", row=row, where="prompt", form=False))
         if sample.output is not None:
             name = f"{sample.output.name}\0{sample.concept}"
             if name in outputs:
@@ -140,7 +145,7 @@ def check_subjects(samples: Iterator[Sample], *, needs_masks: bool) -> DataCheck
                 found.faults.append(Fault(text, row=row, where="output", form=False))
             outputs.setdefault(name, row)
         for item in [phrase] if isinstance(phrase, str) else list(phrase or ()):
-            if is_sentence(str(item)) and ("phrase", str(item)) not in told:
+            if is_long_winded([str(item)]) and ("phrase", str(item)) not in told:
                 told.add(("phrase", str(item)))
                 found.warnings.append(
                     f"the phrase {item!r} of {owner} looks like a sentence; segmenters take short nouns"
@@ -150,12 +155,6 @@ def check_subjects(samples: Iterator[Sample], *, needs_masks: bool) -> DataCheck
         "references_per_concept": dict(sorted(Counter(references.values()).items())),
     }
     return found
-
-
-def is_sentence(phrase: str) -> bool:
-    """True for more than five words, or words of place, which segmenters look past."""
-    words = phrase.lower().split()
-    return len(words) > _WORDS_OF_A_PHRASE or bool(_PLACES & {word.strip(".,") for word in words})
 
 
 def without_reconstructions(faults: Iterable[Fault], samples: Iterator[Sample]) -> list[Fault]:

@@ -80,7 +80,12 @@ class SubjectProtocol(Protocol):
         return {}
 
     def examine(self, samples: Iterator[Sample]) -> DataCheck:
-        return check_subjects(samples, needs_masks=any(use.name.endswith("_seg") for use in self.uses))
+        names = {use.name for use in self.uses}
+        return check_subjects(
+            samples,
+            needs_masks=any(name.endswith("_seg") for name in names),
+            needs_texts=bool({"clip_t", "pick_score"} & names),
+        )
 
     def check(self, source: SampleSource) -> ValidationReport:
         report = super().check(source)
