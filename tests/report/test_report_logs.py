@@ -25,15 +25,16 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
 def test_what_is_sent_of_a_run(tmp_path: Path) -> None:
     logged = collect_log(Run(pictured_run(tmp_path)), "mine")
     # 0.3 + 0.01 k over k = 0 … 10, and 0.2 more for the other method
-    assert logged.numbers["quality/method=base"] == pytest.approx(0.35)
-    assert logged.numbers["quality/method=better"] == pytest.approx(0.55)
+    assert logged.numbers["quality.method=base"] == pytest.approx(0.35)
+    assert logged.numbers["quality.method=better"] == pytest.approx(0.55)
     assert logged.numbers["quality"] == pytest.approx(0.45)
-    assert logged.numbers["quality/n"] == 2 * (PROMPTS - 1)
+    assert logged.numbers["quality.n"] == 2 * (PROMPTS - 1)
     assert logged.columns == ["id", "method", "prompt", "output", "quality", "quality_status", "other", "other_status"]
     assert len(logged.rows) == 2 * PROMPTS
     assert logged.rows[11][4:6] == [None, "missing"]
     assert logged.pictures[0][0] == "quality 0.3: prompt number 0 a plain text"
     assert logged.pictures[0][1].size == (192, 144)
+    assert not any("/" in name for name in logged.numbers)
     assert logged.config["quality"] == "quality"
 
 
@@ -81,7 +82,7 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     log_runs("mlflow", pictured_run(tmp_path))
     assert files["experiment"] == "beholder"
-    assert numbers["quality/method_better"] == pytest.approx(0.55)
+    assert numbers["quality.method_better"] == pytest.approx(0.55)
     assert len(files["samples.json"]["data"]) == 2 * PROMPTS
     assert files["worst/0.txt"].startswith("quality 0.3")
     assert files["worst/0.png"].size == (192, 144)

@@ -38,7 +38,7 @@ class Logged:
         name: the run's name.
         folder: its folder.
         config: what its numbers depend on, flat.
-        numbers: headline values, ends of intervals and n: "clip_score", "clip_score/low", "clip_score/method=a".
+        numbers: headline values, ends of intervals and n: "clip_score", "clip_score.low", "clip_score.method=a".
         columns: columns of the table of samples.
         rows: its rows.
         pictures: (caption, picture) of the worst samples by each metric.
@@ -119,9 +119,10 @@ def _numbers(run: Run) -> dict[str, float]:
     for item in run.summary:
         if not item.headline or item.value is None:
             continue
-        name = "/".join([item.label, *(f"{column}={value}" for column, value in item.group.items())])
+        # No slash: stores of files make folders of it, and a number cannot be both a file and a folder.
+        name = ".".join([item.label, *(f"{column}={value}" for column, value in item.group.items())])
         ends = {"low": item.low, "high": item.high, "n": float(item.n)}
-        found |= {name: item.value} | {f"{name}/{end}": value for end, value in ends.items() if value is not None}
+        found |= {name: item.value} | {f"{name}.{end}": value for end, value in ends.items() if value is not None}
     return found
 
 
