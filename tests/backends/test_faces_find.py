@@ -233,6 +233,19 @@ def test_a_file_on_no_hub_is_fetched_once(
     assert [item.name for item in (tmp_path / "weights").iterdir()] == ["mobilenet0.25_Final.pth"]
 
 
+def test_a_fetch_that_fails_names_places_licence_and_extra(
+    server: tuple[str, Path], packages: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards_faces, "RETINAFACE_URL", f"{server[0]}/none.pth")
+    options = LoadOptions(cache_dir=str(tmp_path / "weights"), offline=False)
+    with pytest.raises(WeightsMissingError, match=r"(?s)licence: MIT.*404.*/weights .*retinaface:/path/to/folder"):
+        face_model("retinaface", options)
+    packages.add("onnxruntime")
+    monkeypatch.setenv("HF_ENDPOINT", server[0])
+    with pytest.raises(WeightsMissingError, match=r"(?s)non-commercial.*det_10g.*hub.*/weights .*beholder\[faces\]"):
+        face_model("insightface", options)
+
+
 def test_a_fetch_that_fails_leaves_nothing(server: tuple[str, Path], tmp_path: Path) -> None:
     address, folder = server
     options = LoadOptions(cache_dir=str(tmp_path / "weights"))

@@ -80,10 +80,14 @@ def find_parts(need: Need, options: LoadOptions, *, named: Path | None = None) -
     missing = [part for part in need.parts if part.role not in found]
     offline = hub.is_offline(options)
     if missing and not given and not offline and (need.card.source or need.url) and _has_package(need):
-        found |= _fetch(need, missing, options)
+        try:
+            found |= _fetch(need, missing, options)
+        except WeightsMissingError as error:
+            told = str(error.got).removeprefix("none: ")
+            raise _missing(need, missing, looked, why=f"fetching failed: {told}") from error
         missing = []
     if missing:
-        raise _missing(need, missing, looked, offline=offline)
+        raise _missing(need, missing, looked, why="fetching is switched off (offline)" if offline else None)
     if not _has_package(need):
         raise MissingExtraError(f"{need.asked} (licence: {need.card.licence})", str(need.package), need.extra)
     for path in found.values():
@@ -143,7 +147,7 @@ def _fetch(need: Need, missing: list[Part], options: LoadOptions) -> dict[str, P
     return {role: folder / name for role, name in names.items()}
 
 
-def _missing(need: Need, missing: list[Part], looked: list[Place], *, offline: bool) -> WeightsMissingError:
+def _missing(need: Need, missing: list[Part], looked: list[Place], *, why: str | None) -> WeightsMissingError:
     card = need.card
     files = ", ".join(f"{part.name} ({part.role})" for part in missing)
     lines = ["Looked in:", *(f"  {place.path} ({place.reason})" for place in looked)]
@@ -159,7 +163,7 @@ def _missing(need: Need, missing: list[Part], looked: list[Place], *, offline: b
         lines.append(f'The package {need.package} {here}; it comes with: pip install "beholder[{need.extra}]"')
     return WeightsMissingError(
         f"the weights of {need.asked} must be on this machine (licence: {card.licence or 'not checked'})",
-        got=f"no {files}" + ("; fetching is switched off (offline)" if offline else ""),
+        got=f"no {files}" + (f"; {why}" if why else ""),
         fix="\n".join(lines),
     )
 
