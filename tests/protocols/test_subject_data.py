@@ -110,6 +110,18 @@ def test_an_output_of_several_concepts_is_scored_once_a_concept(tmp_path: Path) 
     assert {row[2] for row, _ in table.rows} == {"cat", "dog"}
 
 
+def test_several_concepts_need_no_id_and_may_stand_in_a_cell(tmp_path: Path) -> None:
+    concepts = [{"concept_id": name, "references": [str(picture(tmp_path / f"{name}.png", 1))]} for name in "ab"]
+    output = str(picture(tmp_path / "o.png", 9))
+    for cell in (["a", "b"], '["a", "b"]', "a|b"):
+        items = [{"image": output, "concept_ids": cell, "prompt": "both"}]
+        found = samples({"concepts": concepts, "items": items}, "customconcept101")
+        assert {key: s.concept for key, s in found.items()} == {f"{output}#a": "a", f"{output}#b": "b"}
+    piped = [{"concept_id": "a|b", "references": concepts[0]["references"]}]
+    (sample,) = samples({"concepts": piped, "items": [{"image": output, "concept_ids": "a|b"}]}, "dreambench").values()
+    assert sample.concept == "a|b"
+
+
 def manifest(folder: Path) -> dict[str, Any]:
     picture(folder / "ref/a.png", 1)
     picture(folder / "ref/b.png", 2)

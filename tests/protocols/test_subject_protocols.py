@@ -289,6 +289,17 @@ def test_validate_lists_every_fault_with_its_row(tmp_path: Path) -> None:
     assert report.counts["tasks"]["generation"]["outputs"] == 6
 
 
+def test_a_phrase_that_no_segmenter_takes_is_a_fault_where_there_is_no_mask(tmp_path: Path) -> None:
+    data = knowcus(tmp_path)
+    data["concepts"][1]["seg_prompt"] = "word " * 31
+    assert check_data("knowcusbench", data).faults == ()
+    for item in data["items"]:
+        del item["mask"]
+    (fault,) = check_data("knowcusbench", data).faults
+    assert (fault.row, fault.where) == (5, "seg_prompt")
+    assert "concept 'rex' has 31 words, more than 30" in fault.message
+
+
 def test_generations_without_any_prompt_are_faults(tmp_path: Path) -> None:
     data = knowcus(tmp_path)
     for item in data["items"]:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import Fault
+from beholder._errors import Fault, NoValue
 from beholder.manifest.data_files import JsonReader, ParquetReader
 from beholder.manifest.locations import suffix_of
 from beholder.manifest.schema import Sample
 from beholder.manifest.source import RowReader
 from beholder.manifest.tables import ListReader, table_reader
 from beholder.manifest.text_files import CsvReader, JsonlReader
-from beholder.metrics.segmenting import is_long_winded
+from beholder.metrics.segmenting import is_long_winded, phrases_of
 from beholder.protocols.base import DataCheck
 from beholder.protocols.files import find_file, is_folder
 from beholder.protocols.subject_folders import DirectoryReader, folder_reader
@@ -128,9 +128,7 @@ def check_subjects(samples: Iterator[Sample], *, needs_masks: bool, needs_texts:
         phrase = sample.seg_prompt or sample.class_name
         problems = {
             "references": None if sample.references else f"{owner} has no references",
-            "seg_prompt": None
-            if phrase or sample.masks is not None or not needs_masks
-            else f"{owner} has neither seg_prompt nor class_name, and no mask",
+            "seg_prompt": _phrase_fault(sample) if needs_masks and sample.masks is None else None,
         }
         for where, text in problems.items():
             if text is not None and (where, owner) not in told:
@@ -155,6 +153,15 @@ def check_subjects(samples: Iterator[Sample], *, needs_masks: bool, needs_texts:
         "references_per_concept": dict(sorted(Counter(references.values()).items())),
     }
     return found
+
+
+def _phrase_fault(sample: Sample) -> str | None:
+    """Why a segmenter could not be asked for the subject."""
+    try:
+        phrases_of(sample)
+    except NoValue as error:
+        return error.reason
+    return None
 
 
 def without_reconstructions(faults: Iterable[Fault], samples: Iterator[Sample]) -> list[Fault]:

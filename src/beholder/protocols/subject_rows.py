@@ -78,20 +78,32 @@ class Joiner:
         given = {str(key): value for key, value in {**self._defaults, **item}.items() if value is not None}
         by_name = {canonical_name(key) or key: key for key in given}
         key = by_name.get("concept")
-        # A concept's name is never split in a row that stands by itself: "a|b" may be its name.
-        listed = cell_list(given[key]) if key is not None and _is_several(given[key]) else None
+        listed = cell_list(given[key]) if key is not None and self._is_several(key, given[key]) else None
         names = [given.get(key or "")] if listed is None else listed
         for at, name in enumerate(names):
             row = dict(given)
             if listed is not None:
                 row[str(key)] = name
-                if "id" in row and len(names) > 1:
-                    row["id"] = f"{row['id']}#{name}"
+                if len(names) > 1:
+                    row[by_name.get("id", "id")] = f"{self._own_id(number, given, by_name)}#{name}"
             made = self._row(number, row, by_name, None if name is None else str(name))
             # All rows of an item share its number, so that messages name a row of the input.
             yield number, made
             if isinstance(made, Fault) and at == 0:
                 return
+
+    def _is_several(self, key: str, cell: Any) -> bool:
+        """True for a list of concepts; "a|b" is one where the column says so and no concept has that name."""
+        if isinstance(cell, (list, tuple)):
+            return True
+        text = cell.strip() if isinstance(cell, str) else ""
+        return text.startswith("[") or (key == "concept_ids" and "|" in text and text not in (self._concepts or ()))
+
+    @staticmethod
+    def _own_id(number: int, given: Mapping[str, Any], by_name: Mapping[str, str]) -> str:
+        """The id of an item, else its picture's path, else its number."""
+        output = given.get(by_name.get("output", ""))
+        return str(given.get(by_name.get("id", ""), output if isinstance(output, str) else number))
 
     def _row(self, number: int, row: dict[str, Any], by_name: Mapping[str, str], name: str | None) -> Any:
         concept = Concept("")
@@ -241,10 +253,6 @@ def article(noun: str) -> str:
     'an'
     """
     return "an" if noun[:1].lower() in "aeiou" else "a"
-
-
-def _is_several(cell: Any) -> bool:
-    return isinstance(cell, (list, tuple)) or (isinstance(cell, str) and cell.lstrip().startswith("["))
 
 
 def _first(items: Sequence[str]) -> str | None:
