@@ -48,7 +48,12 @@ class FaceScore(SampleMetric):
         options=(
             OptionInfo("model", DEFAULT_MODEL, "Reward network; --model does not change it, since it is the metric."),
             OptionInfo("detector", DEFAULT_DETECTOR, "Face model that finds the faces."),
-            OptionInfo("threshold", THRESHOLD, "Least confidence of a face.", kind="float"),
+            OptionInfo(
+                "threshold",
+                THRESHOLD,
+                "Least confidence of a face; retinaface tells of faces above 0.5 only.",
+                kind="float",
+            ),
             OptionInfo(
                 "aggregate",
                 "mean",
