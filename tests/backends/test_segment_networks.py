@@ -304,8 +304,12 @@ def test_missing_weights_name_another_way(tmp_path: Path, monkeypatch: pytest.Mo
     offline = LoadOptions(offline=True)
     with pytest.raises(WeightsMissingError) as gone:
         resolve_model("sam3", capability="Segmenter", options=offline)
-    for word in ("facebook/sam3", "SAM License", "--segmenter gdino+sam2", "masks"):
+    for word in ("facebook/sam3", "SAM License", "--segmenter gdino+sam2", "masks", "--segmenter sam3:/path"):
         assert word in str(gone.value)
+    assert "--model" not in str(gone.value)
+    with pytest.raises(WeightsMissingError) as other:
+        resolve_model("sam3:some/other", capability="Segmenter", options=offline)
+    assert "--model" not in str(other.value)
     with pytest.raises(WeightsMissingError, match="--segmenter sam3 or clipseg, or masks"):
         resolve_model("gdino+sam2", capability="Segmenter", options=offline)
     with pytest.raises(ModelError, match="no such folder") as nowhere:  # K12

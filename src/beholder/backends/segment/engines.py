@@ -60,7 +60,10 @@ class SegmenterEngine:
             found = self._find(parsed, options)
         except WeightsMissingError as error:
             more = _ALTERNATIVES.get(self.name, _ALTERNATIVES[""])
-            fix = f"{error.fix.rstrip('.')}. {more}" if error.fix else more
+            # The hub's own words speak of encoders, and a pair of networks needs a folder of two.
+            where = (error.fix or "").partition("\nTo try things out")[0]
+            where = where.replace("--model /path", f"--segmenter {self.name}:/path")
+            fix = f"{where.rstrip('.')}. {more}" if where else more
             raise WeightsMissingError(error.must, got=error.got, fix=fix) from error
         return self._describe(parsed, found, dtype)
 
