@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Scorer:
     """What the three scorer objects have in common.
 
     Args:
-        model: name of the model, as metrics take it; the metric's default when None.
+        model: name of the model, as metrics take it, or the path of a local one; the metric's default when None.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         dtype: "auto", "float32", "bfloat16", "float16".
         cache_dir: folder to look for weights in first.
@@ -60,7 +61,7 @@ class Scorer:
 
     def __init__(
         self,
-        model: str | None = None,
+        model: str | Path | None = None,
         device: str = "auto",
         *,
         dtype: str = "auto",
@@ -79,6 +80,8 @@ class Scorer:
         from beholder.metrics.base import make_metric
 
         self._range = value_range
+        if isinstance(model, Path):
+            model = str(model) if model.is_absolute() else f"./{model}"
         made = make_metric(MetricSpec(self.metric, {"model": model or self.default_model, **options}))
         self._config: RunConfig = make_config(
             {"metrics": (made.identity,), "dtype": dtype, "device": device, "batch_size": batch_size,

@@ -280,6 +280,14 @@ def test_a_pickled_scorer_leaves_its_model_behind(
     assert (again.identity, again(pictures, ["a cat", "a dog"]).tolist()) == (clip.identity, before.tolist())
 
 
+def test_a_path_names_a_local_model(pictures: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_tiny_clip(tmp_path / "fake")  # a name that a model has, too: a path means the folder
+    monkeypatch.chdir(tmp_path)
+    near, far = CLIPScore(Path("fake"), "cpu"), CLIPScore(tmp_path / "fake", "cpu")
+    assert near.identity == "clip_score(model=./fake)"
+    assert near(pictures, "a cat").tolist() == far(pictures, "a cat").tolist()
+
+
 def test_a_long_text_is_cut_in_an_error(pictures: list[str]) -> None:
     with pytest.raises(UserError) as caught:
         CLIPScore(model="demo:emoji", device="cpu")(["nowhere.png"], "long " * 1000)
