@@ -19,7 +19,7 @@ from beholder.backends import devices
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, str]:
     """Videos, references and manifest, as the page names them."""
-    pytest.importorskip("av")
+    pytest.importorskip("av", reason="PyAV is not installed (base environment)")
     import av
 
     videos, refs = tmp_path / "videos", tmp_path / "ref_images"
