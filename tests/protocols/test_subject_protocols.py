@@ -330,7 +330,7 @@ def test_validate_accepts_a_sound_set_and_counts_it(tmp_path: Path) -> None:
     }  # fmt: skip
     assert report.counts["references_per_concept"] == {2: 1, 3: 1}
     lines = report.lines()
-    assert "task generation: 12 outputs, 2 concepts, 2 knowledge, 3 prompts, 2 seeds, 2 methods" in lines
+    assert "task generation: 12 outputs, 2 concepts, 2 knowledge items, 3 prompts, 2 seeds, 2 methods" in lines
     assert "references per concept: 2 (1 concept), 3 (1 concept)" in lines
 
 

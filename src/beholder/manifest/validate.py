@@ -74,7 +74,9 @@ class ValidationReport:
                 f"outputs per prompt: {sizes['min']}" + (f" to {sizes['max']}" * (sizes["min"] != sizes["max"]))
             )
         for name, held in counts.get("tasks", {}).items():
-            lines.append(f"task {name}: " + ", ".join(f"{number} {what}" for what, number in held.items() if number))
+            lines.append(
+                f"task {name}: " + ", ".join(_counted(number, what) for what, number in held.items() if number)
+            )
         if counts.get("references_per_concept"):
             spread = [
                 f"{many} ({_counted(held, 'concepts')})" for many, held in counts["references_per_concept"].items()
@@ -275,4 +277,6 @@ _COUNTED = ("rows", "prompts", "methods", "concepts")
 
 
 def _counted(number: int, plural: str) -> str:
+    if plural == "knowledge":
+        plural = "knowledge items"
     return f"{number} {plural[:-1] if number == 1 else plural}"
