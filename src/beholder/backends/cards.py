@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from beholder._errors import PlannedError
 from beholder.records import ModelCard
 
 DEMO_FOLDER = Path(__file__).resolve().parent.parent / "assets" / "demo_emoji"
@@ -135,6 +136,7 @@ CARD_MODULES: tuple[str, ...] = (
     "beholder.backends.cards_video",
     "beholder.backends.cards_t5",
     "beholder.backends.cards_segment",
+    "beholder.backends.cards_sets",
 )
 """Modules with the cards of other families: each has a function `cards()` and imports nothing heavy."""
 
@@ -147,6 +149,16 @@ def all_cards() -> tuple[ModelCard, ...]:
 def card_of(model_id: str) -> ModelCard | None:
     """The card of a canonical id; a revision is looked past."""
     return _cards_by_id().get(model_id.partition("@")[0])
+
+
+def refuse_planned(asked: str, card: ModelCard | None) -> None:
+    """Refuses a model that is listed only.
+
+    Raises:
+        PlannedError: with the reason on its card.
+    """
+    if card is not None and card.planned:
+        raise PlannedError(f"{asked} is listed but cannot be used yet: {card.planned}")
 
 
 def aliases() -> dict[str, str]:

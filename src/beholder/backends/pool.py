@@ -59,6 +59,7 @@ SPECIAL.add("Matcher/umt", "beholder.backends.umt:MATCHER")
 SPECIAL.add("VideoTextEncoder/internvideo2", "beholder.backends.internvideo2:ENCODER")
 SPECIAL.add("Matcher/internvideo2", "beholder.backends.internvideo2:MATCHER")
 SPECIAL.add("ImageEncoder/hf", "beholder.backends.hf_dino:HF_DINO")
+SPECIAL.add("ImageEncoder/inception", "beholder.backends.inception:INCEPTION")
 for _name in ("masks", "boxes", "color", "fake"):
     SPECIAL.add(f"Segmenter/{_name}", f"beholder.backends.segment.plain:{_name.upper()}")
 for _name in (
@@ -67,7 +68,10 @@ for _name in (
     _attribute = _name.upper().replace("+", "_").replace("-", "_")
     SPECIAL.add(f"Segmenter/{_name}", f"beholder.backends.segment.engines:{_attribute}")
 
-_COMPARING = {"umt": "VideoTextEncoder", "internvideo2": "VideoTextEncoder", "xclip": "Matcher", "lavis": "Matcher"}
+_COMPARING = {
+    "umt": "VideoTextEncoder", "internvideo2": "VideoTextEncoder", "xclip": "Matcher", "lavis": "Matcher",
+    "inception": "ImageEncoder",
+}  # fmt: skip
 _COMPARING_HF = {
     "videoprism": "VideoTextEncoder", "xclip": "VideoTextEncoder", "blip": "Matcher", "blip-2": "Matcher",
     "vit": "ImageEncoder", "dinov2": "ImageEncoder", "dinov3_vit": "ImageEncoder",

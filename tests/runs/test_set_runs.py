@@ -1,0 +1,261 @@
+"""Metrics of whole sets in runs: one pass, groups, unequal sets, `n`, stored statistics, resumption, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.runs.helpers import counting
+
+import beholder
+from beholder import evaluate
+from beholder._errors import OptionError, UserError
+from beholder.comparing.gate import gate
+from beholder.functional.gaussians import fit_features, frechet_distance
+from beholder.functional.neighbours import neighbour_metrics
+from beholder.runs.results import Run
+
+
+def pictures(folder: Path, count: int, *, seed: int = 0, **columns: Any) -> list[dict[str, Any]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    rows = []
+    for at in range(count):
+        path = folder / f"{at}.png"
+        Image.fromarray(rng.integers(0, 256, (8, 10, 3), dtype=np.uint8)).save(path)
+        more = {name: values[at % len(values)] for name, values in columns.items()}
+        rows.append({"id": f"{folder.name}{at}", "output": str(path), "prompt": f"p{at % 6}", **more})
+    return rows
+
+
+def embeddings(rows: list[dict[str, Any]], name: str = "fake:dim=8") -> np.ndarray:
+    """What the fake encoder makes, straight."""
+    from beholder.backends.pool import load_model, resolve_model
+    from beholder.media.base import Picture
+
+    encoder = load_model(resolve_model(name), device="cpu")
+    pixels = [np.ascontiguousarray(Image.open(row["output"]).convert("RGB")) for row in rows]
+    prepared = [encoder.prepare_image(Picture(item, (item.shape[1], item.shape[0]), "RGB")) for item in pixels]
+    return np.asarray(encoder.encode_images(np.stack(prepared)))
+
+
+def by_group(run: Run, label: str) -> dict[tuple[Any, ...], Any]:
+    return {tuple(row.group.values()): row for row in run.summary if row.label == label}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, Any]:
+    return {"model": "fake:dim=8", "store": str(tmp_path / "store")}
+
+
+def test_values_are_those_of_the_features_and_stand_in_the_summary(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen, real = pictures(tmp_path / "g", 40), pictures(tmp_path / "r", 40, seed=1)
+    run = evaluate(gen, metrics=["clip_score", "fd", "recall"], real=real, out=str(tmp_path / "o"), **settings)
+    x, y = embeddings(gen), embeddings(real)
+    assert by_group(run, "fd")[()].value == pytest.approx(frechet_distance(fit_features(x), fit_features(y)), rel=1e-9)
+    assert by_group(run, "recall")[()].value == neighbour_metrics(y, x, k=5).recall
+    assert "fd" not in run.scores.column_names
+    assert set(run.scores["fd_status"].to_pylist()) == {"ok"}
+    assert run.sample_labels == ["clip_score"]
+    assert run.header["real"]["n"] == 40
+    row = by_group(run, "fd")[()]
+    assert (row.n, row.ci_method, row.aggregate) == (40, "half-sampling", "set")
+    again = Run(run.path).summary
+    assert [item for item in again if item.label == "fd"] == [row]
+
+
+def test_outputs_are_encoded_once_for_metrics_of_samples_and_of_sets(tmp_path: Path, settings: dict[str, Any]) -> None:
+    encoder = counting("sets-counting")
+    gen, real = pictures(tmp_path / "g", 12), pictures(tmp_path / "r", 12, seed=1)
+    settings["model"] = "sets-counting"
+    evaluate(gen, metrics=["clip_score", "fd", "density"], real=real, out=str(tmp_path / "o"), **settings)
+    assert encoder.prepared == 24
+    evaluate(gen, metrics=["vendi", "coverage"], real=real, out=str(tmp_path / "p"), **settings)
+    assert encoder.prepared == 24
+
+
+def test_order_and_folder_do_not_move_a_value(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen, real = pictures(tmp_path / "g", 30), pictures(tmp_path / "r", 30, seed=1)
+    runs = [
+        evaluate(rows, metrics=["fd", "density", "vendi"], real=other, out=str(tmp_path / name),
+                 model="fake:dim=8", store=str(tmp_path / f"store-{name}"))
+        for name, rows, other in (("a", gen, real), ("b", gen[::-1], real[5:] + real[:5]))
+    ]  # fmt: skip
+    for label in ("fd", "density", "vendi"):
+        one, other = (by_group(run, label)[()] for run in runs)
+        assert other.value == pytest.approx(one.value, rel=1e-10)
+        assert other.low == pytest.approx(one.low, rel=1e-7)
+
+
+def test_unequal_sets_are_refused_before_anything_is_computed_and_n_draws_equal_ones(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    encoder = counting("sets-unequal")
+    settings["model"] = "sets-unequal"
+    gen, real = pictures(tmp_path / "g", 20), pictures(tmp_path / "r", 30, seed=1)
+    with pytest.raises(OptionError, match=r"20 generated and 30 real pictures.*--n 20"):
+        evaluate(gen, metrics="fd", real=real, out=str(tmp_path / "o"), **settings)
+    assert encoder.prepared == 0
+    runs = [evaluate(gen, metrics="fd", real=real, n=15, seed=seed, out=str(tmp_path / f"o{seed}{again}"), **settings)
+            for seed, again in ((0, 0), (0, 1), (1, 0))]  # fmt: skip
+    values = [by_group(run, "fd")[()] for run in runs]
+    assert values[0].value == values[1].value != values[2].value
+    assert values[0].n == 15
+    assert "15 of 20 generated pictures drawn (seed 0)" in values[0].note
+    with pytest.raises(OptionError, match="--n 25 needs 25 pictures in each set"):
+        evaluate(gen, metrics="fd", real=real, n=25, out=str(tmp_path / "p"), **settings)
+
+
+def test_methods_and_groups_have_values_of_their_own(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen = pictures(tmp_path / "g", 40, method="aabb", style="xy")
+    real = pictures(tmp_path / "r", 20, seed=1)
+    run = evaluate(gen, metrics=["fd", "diversity"], real=real, by="style", out=str(tmp_path / "o"), **settings)
+    found = by_group(run, "fd")
+    assert found[()].value is None
+    assert "40 generated and 20 real" in found[()].note
+    for method in "ab":
+        own = [row for row in gen if row["method"] == method]
+        expected = frechet_distance(fit_features(embeddings(own)), fit_features(embeddings(real)))
+        assert found[(method,)].value == pytest.approx(expected, rel=1e-9)
+    assert {group for group in found if group and group[0] in "xy"} == {("x",), ("y",)}
+    # Outputs of two methods for one prompt are not seeds of one another.
+    assert by_group(run, "diversity")[()].n_units == 12
+    shown = run.summarise(by="prompt")
+    told = next(row for row in shown if row.label == "fd" and not row.group)
+    assert "--by prompt" in told.note
+
+
+def test_pictures_without_features_are_counted_on_both_sides(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen, real = pictures(tmp_path / "g", 21), pictures(tmp_path / "r", 22, seed=1)
+    Path(gen[3]["output"]).write_bytes(b"broken")
+    for at in (1, 2):
+        Path(real[at]["output"]).unlink()
+    run = evaluate(gen, metrics="fd", real=real, max_failed=0.1, n=20, out=str(tmp_path / "o"), **settings)
+    row = by_group(run, "fd")[()]
+    assert row.n_missing == {"unreadable": 1}
+    assert row.n == 20
+    assert any("2 pictures of the real set" in text and "2 missing" in text for text in run.notices)
+    assert run.n_faults == 1
+
+
+def test_another_real_set_needs_no_new_run_folder(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen = pictures(tmp_path / "g", 12)
+    values = []
+    for seed in (1, 2, 1):
+        real = pictures(tmp_path / f"r{seed}", 12, seed=seed)
+        run = evaluate(gen, metrics="fd", real=real, out=str(tmp_path / "o"), **settings)
+        values.append(by_group(run, "fd")[()].value)
+    assert values[0] == values[2] != values[1]
+
+
+def test_statistics_of_a_file_give_the_value_of_the_pictures(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen, real = pictures(tmp_path / "g", 25), pictures(tmp_path / "r", 25, seed=1)
+    path = str(tmp_path / "ref.npz")
+    stats = beholder.make_stats(str(tmp_path / "r"), out=path, **settings)
+    x = embeddings(real)
+    np.testing.assert_allclose(stats.fit.mean, x.astype(np.float64).mean(axis=0), rtol=1e-12)
+    with np.load(path, allow_pickle=False) as found:
+        assert {"mu", "sigma", "n", "about"} == set(found.files)
+        np.testing.assert_allclose(found["sigma"], np.cov(x.astype(np.float64), rowvar=False), rtol=1e-9)
+        assert int(found["n"]) == 25
+    whole = evaluate(gen, metrics="fd", real=real, out=str(tmp_path / "o"), **settings)
+    fitted = evaluate(gen, metrics="fd", real=path, out=str(tmp_path / "p"), **settings)
+    rows = [by_group(run, "fd")[()] for run in (whole, fitted)]
+    assert rows[1].value == pytest.approx(rows[0].value, rel=1e-9)
+    assert "mean and covariance alone, of 25 pictures" in rows[1].note
+    with pytest.raises(OptionError, match=r"kid.* needs the real pictures"):
+        evaluate(gen, metrics="kid(model=fake:dim=8)", real=path, out=str(tmp_path / "q"), **settings_only(settings))
+    with pytest.raises(OptionError, match="must be of the metric's encoder"):
+        evaluate(gen, metrics="fd(model=fake:seed=3)", real=path, out=str(tmp_path / "q"), **settings_only(settings))
+
+
+def settings_only(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "model"}
+
+
+def test_statistics_of_other_tools_are_read_and_their_unknown_size_is_told(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    gen, real = pictures(tmp_path / "g", 25), pictures(tmp_path / "r", 30, seed=1)
+    fit = fit_features(embeddings(real))
+    np.savez(tmp_path / "theirs.npz", mu=fit.mean, sigma=fit.cov)
+    run = evaluate(gen, metrics="fd", real=str(tmp_path / "theirs.npz"), out=str(tmp_path / "o"), **settings)
+    row = by_group(run, "fd")[()]
+    assert row.value == pytest.approx(frechet_distance(fit_features(embeddings(gen)), fit), rel=1e-9)
+    assert "an unknown number of pictures" in row.note
+
+
+@pytest.mark.parametrize("content", ["text", "keys", "shape", "nan"])
+def test_files_that_are_no_statistics(tmp_path: Path, settings: dict[str, Any], content: str) -> None:
+    path = tmp_path / "bad.npz"
+    arrays = {
+        "keys": {"mean": np.zeros(2)},
+        "shape": {"mu": np.zeros(2), "sigma": np.eye(3)},
+        "nan": {"mu": np.array([0.0, np.nan]), "sigma": np.eye(2)},
+    }
+    if content == "text":
+        path.write_text("no")
+    else:
+        np.savez(path, **arrays[content])
+    with pytest.raises(UserError, match=r"bad\.npz"):
+        evaluate(pictures(tmp_path / "g", 5), metrics="fd", real=str(path), out=str(tmp_path / "o"), **settings)
+
+
+def test_what_cannot_be_asked_for(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen = pictures(tmp_path / "g", 8)
+    out = {"out": str(tmp_path / "o"), **settings}
+    with pytest.raises(OptionError, match="--real"):
+        evaluate(gen, metrics="fd", **out)
+    with pytest.raises(OptionError, match="--real goes with"):
+        evaluate(gen, metrics=["clip_score", "vendi"], real=gen, **out)
+    with pytest.raises(OptionError, match="k must be at least 1"):
+        evaluate(gen, metrics="recall(k=0)", real=gen, **out)
+    with pytest.raises(OptionError, match="one process"):
+        evaluate(gen, metrics="vendi", shard="0/2", **out)
+    with pytest.raises(OptionError, match="takes metrics of samples"):
+        beholder.score("vendi(model=fake)", images=gen[0]["output"])
+    with pytest.raises(OptionError, match="prompt with two outputs"):
+        evaluate(gen[:2], metrics="diversity", **out)
+    assert not (tmp_path / "o" / "sets.json").exists()
+
+
+def test_videos_give_their_frames_to_the_set(tmp_path: Path, settings: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for at in range(3):
+        first, *others = [Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)) for _ in range(4)]
+        first.save(tmp_path / f"{at}.gif", save_all=True, append_images=others, duration=100)
+        rows.append({"id": str(at), "output": str(tmp_path / f"{at}.gif"), "prompt": "p"})
+    run = evaluate(rows, metrics="vendi(frames=all)", out=str(tmp_path / "o"), **settings)
+    assert by_group(run, "vendi")[()].n == 12
+
+
+def test_an_open_run_measures_the_set_when_it_closes(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen, real = pictures(tmp_path / "g", 12), pictures(tmp_path / "r", 12, seed=1)
+    with beholder.open_run(str(tmp_path / "o"), metrics=["fd"], real=real, **settings) as opened:
+        for row in gen:
+            opened.add(**row)
+    assert opened.run is not None
+    straight = evaluate(gen, metrics="fd", real=real, out=str(tmp_path / "p"), **settings)
+    assert by_group(opened.run, "fd")[()].value == pytest.approx(by_group(straight, "fd")[()].value, rel=1e-12)
+
+
+def test_later_looks_at_a_run_with_sets(tmp_path: Path, settings: dict[str, Any]) -> None:
+    real = pictures(tmp_path / "r", 24, seed=1)
+    runs = []
+    for name, seed in (("a", 2), ("b", 3)):
+        gen = pictures(tmp_path / name, 24, seed=seed)
+        data = tmp_path / f"{name}.jsonl"
+        data.write_text("".join(json.dumps(row) + "\n" for row in gen))
+        out = str(tmp_path / f"run-{name}")
+        runs.append(evaluate(str(data), metrics=["clip_score", "fd"], real=real, out=out, **settings))
+    verified = beholder.verify(runs[0])
+    assert [item.label for item in verified.metrics] == ["clip_score"]
+    assert gate(runs[0], require=["fd>=0"]).passed
+    assert not gate(runs[0], require=["fd<=0"]).passed
+    found = beholder.compare(*runs)
+    assert {row.label for row in found.rows} == {"clip_score"}
