@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beholder._errors import OptionError, PlannedError, UnknownNameError, UserError
+from beholder._errors import OptionError, UnknownNameError, UserError
 from beholder.manifest.schema import Sample
 from beholder.media.base import Medium
 from beholder.metrics.base import SampleMetric
@@ -288,11 +288,11 @@ def get_score_model(model: str, device: str = "auto", **options: Any) -> Scorer:
 
 
 def _refuse_planned(asked: str, plain: str) -> None:
-    from beholder.backends.cards import all_cards
+    from beholder.backends.cards import all_cards, refuse_planned
 
     for card in all_cards():
-        if card.planned and plain in {spelled(name) for name in (card.id, *card.aliases)}:
-            raise PlannedError(f"{asked} is listed but cannot be used yet: {card.planned}")
+        if plain in {spelled(name) for name in (card.id, *card.aliases)}:
+            refuse_planned(asked, card)
 
 
 def list_all_clipscore_models() -> list[str]:

@@ -14,10 +14,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beholder._errors import ModelError, PlannedError
+from beholder._errors import ModelError
 from beholder.backends import hub
 from beholder.backends.base import LoadOptions, Matcher, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
+from beholder.backends.cards import all_cards, card_of, refuse_planned
 from beholder.backends.devices import choose_dtype
 from beholder.backends.files import read_json
 from beholder.backends.hashes import combined_sha256
@@ -44,8 +44,7 @@ class BlipEngine:
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
         card = card_of(parsed.id)
-        if card is not None and card.planned:
-            raise PlannedError(f"{parsed.asked} is listed but cannot be used yet: {card.planned}")
+        refuse_planned(parsed.asked, card)
         found, _ = find_files(parsed, card, options)
         return _describe(parsed, card, found, dtype)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import ModelError, PlannedError, UnknownNameError, WeightsMissingError
+from beholder._errors import ModelError, UnknownNameError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import Columns, ImageTextEncoder, LoadOptions, ResolvedModel
-from beholder.backends.cards import DEMO_FOLDER, PICKSCORE_PROCESSOR, all_cards, card_of
+from beholder.backends.cards import DEMO_FOLDER, PICKSCORE_PROCESSOR, all_cards, card_of, refuse_planned
 from beholder.backends.devices import choose_device, choose_dtype
 from beholder.backends.files import (
     Choice,
@@ -57,7 +57,7 @@ class HFEngine:
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
         card = card_of(parsed.id)
-        _refuse_planned(parsed, card)
+        refuse_planned(parsed.asked, card)
         found, processor = find_files(parsed, card, options)
         return _describe(parsed, card, found, processor, dtype)
 
@@ -66,7 +66,7 @@ class HFEngine:
         if parsed.path is not None or parsed.engine == "demo":
             return []
         card = card_of(parsed.id)
-        _refuse_planned(parsed, card)
+        refuse_planned(parsed.asked, card)
         return [item for item in wanted_files(parsed, card) if item is not None]
 
     def local(self, parsed: ModelName) -> hub.Found:
@@ -83,11 +83,6 @@ class HFEngine:
 
 HF = HFEngine()
 DEMO = HFEngine("demo")
-
-
-def _refuse_planned(parsed: ModelName, card: ModelCard | None) -> None:
-    if card is not None and card.planned:
-        raise PlannedError(f"{parsed.asked} is listed but cannot be used yet: {card.planned}")
 
 
 def wanted_files(parsed: ModelName, card: ModelCard | None) -> tuple[hub.Wanted, hub.Wanted | None]:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import ModelError, OptionError, PlannedError, WeightsMissingError
+from beholder._errors import ModelError, OptionError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import Columns, LoadOptions, Made, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
+from beholder.backends.cards import all_cards, card_of, refuse_planned
 from beholder.backends.devices import choose_device, choose_dtype
 from beholder.backends.files import Choice, choose_hf, find_fault, list_files, read_json
 from beholder.backends.hashes import combined_sha256
@@ -76,8 +76,7 @@ class HFVideoEngine:
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
         card = card_of(parsed.id)
-        if card is not None and card.planned:
-            raise PlannedError(f"{parsed.asked} is listed but cannot be used yet: {card.planned}")
+        refuse_planned(parsed.asked, card)
         if card is not None and card.family != self._kind:
             raise _wrong_kind(parsed, card.family)
         found = self.local(parsed) if parsed.path is not None else hub.find(self.wanted(parsed)[0], options)

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import OptionError, PlannedError, UnknownNameError, WeightsMismatchError, WeightsMissingError
+from beholder._errors import OptionError, UnknownNameError, WeightsMismatchError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import Columns, LoadOptions, Made, ResolvedModel
 from beholder.backends.bert_files import find_tokenizer, wanted_tokenizer
-from beholder.backends.cards import aliases, all_cards, card_of
+from beholder.backends.cards import aliases, all_cards, card_of, refuse_planned
 from beholder.backends.devices import choose_device, choose_dtype
 from beholder.backends.files import Choice, find_fault
 from beholder.backends.hashes import combined_sha256, file_sha256, remembered_constants
@@ -74,8 +74,7 @@ class OwnVideoEngine:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
         self._check_ending(name)
         card = card_of(parsed.id)
-        if card is not None and card.planned:
-            raise PlannedError(f"{parsed.asked} is listed but cannot be used yet: {card.planned}")
+        refuse_planned(parsed.asked, card)
         found = self.local(parsed) if parsed.path is not None else hub.find(self._wanted(parsed), options)
         tokenizer = find_tokenizer(parsed.asked, options, beside=found.folder)
         return self._describe(parsed, card, found, tokenizer, dtype)

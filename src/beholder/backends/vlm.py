@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import ModelError, PlannedError, WeightsMissingError
+from beholder._errors import ModelError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import AnswerScorer, LoadOptions, ResolvedModel
 from beholder.backends.blip_t5 import choose_instructblip
-from beholder.backends.cards import all_cards, card_of
+from beholder.backends.cards import all_cards, card_of, refuse_planned
 from beholder.backends.devices import choose_dtype
 from beholder.backends.files import Choice, Chooser, choose_hf, find_fault, list_files, read_json
 from beholder.backends.flan_t5 import choose_clip_t5
@@ -73,8 +73,7 @@ class VLMEngine:
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
         card = card_of(parsed.id)
-        if card is not None and card.planned:
-            raise PlannedError(f"{parsed.asked} is listed but cannot be used yet: {card.planned}")
+        refuse_planned(parsed.asked, card)
         found = _find(parsed, card, options)
         config = read_json(found.folder / "config.json")
         kind = check_kind(config, name=parsed.asked)
