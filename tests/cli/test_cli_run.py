@@ -118,7 +118,7 @@ def test_all_wrong_arguments_are_told_at_once(beholder: Cli, data: Path) -> None
     assert result.exit_code == 2
     assert result.stdout == ""
     for said in (
-        "10 faults", "nowhere.jsonl", "Did you mean clip_score?", "Did you mean reduce?", "clip_t(", "--batch-size",
+        "10 faults", "nowhere.jsonl", "Did you mean clip_score", "Did you mean reduce?", "clip_t(", "--batch-size",
         "--level", "--map", "colour", "--truncation", "--workers",
     ):  # fmt: skip
         assert said in result.stderr
