@@ -64,7 +64,11 @@ Segmenter = Annotated[
 ]
 Device = Annotated[
     str | None,
-    typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:N or mps; `run` takes cuda:all, a process a GPU. Default: auto.", rich_help_panel=MODEL),
+    typer.Option(
+        metavar="DEVICE",
+        help="auto, cpu, cuda, cuda:N or mps; `run` takes cuda:all, a process a GPU. Default: auto.",
+        rich_help_panel=MODEL,
+    ),
 ]
 Dtype = Annotated[
     str | None,
@@ -123,7 +127,7 @@ FirstFrame = Annotated[
     bool | None,
     typer.Option(
         "--first-frame/--no-first-frame",
-        help="Score the first frame of an animation; without it an animation is unreadable.",
+        help="Take an animation as a still picture, its first frame; without it, it is a video.",
         rich_help_panel=DECODE,
     ),
 ]
