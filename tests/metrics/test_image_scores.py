@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.metrics.test_pick_score import SCALE, batch, sample
-from tests.models import make_tiny_clip
+from tests.models import make_tiny_clip, make_tiny_siglip
 from tests.models_scores import make_artscore, make_head, make_tiny_hps
 from tests.runs.helpers import cosine
 
@@ -106,6 +106,25 @@ def test_aesthetic_from_files_to_the_number(files: list[str], tmp_path: Path) ->
         assert found == pytest.approx(value[0], abs=1e-6)
     ids = {model["id"] for model in run.header["models"].values()}
     assert ids == {"hf:./clip", "aesthetic:./head.pth"}
+
+
+def test_aesthetic_v25_is_its_head_on_siglips_pooled_embedding(files: list[str], tmp_path: Path) -> None:
+    import torch
+    from transformers import SiglipModel
+
+    folder, head = make_tiny_siglip(tmp_path / "siglip"), make_head(tmp_path / "head.pth", 32, layout="scoring_head")
+    found = beholder.score(f"laion_aesthetic_v2.5(encoder={folder}, model=aesthetic:{head})", images=files)
+    prepare: Any = load_model(resolve_model(str(folder)), device="cpu").prepare_image
+    pixels = np.stack([prepare(media_list(path)[0].decode(DecodeOptions())) for path in files]).astype(np.float32)
+    with torch.inference_mode():
+        network = SiglipModel.from_pretrained(folder).vision_model.eval()
+        pooled = network(torch.from_numpy((pixels / 255 - 0.5) / 0.5)).pooler_output.double()
+        value = pooled / pooled.norm(dim=-1, keepdim=True)
+        state = torch.load(head, weights_only=True)
+        for place in (0, 2, 4, 6, 8):
+            weight, bias = (state[f"scoring_head.{place}.{part}"].double() for part in ("weight", "bias"))
+            value = value @ weight.T + bias
+    assert [row.score.value for row in found] == pytest.approx(value[:, 0].tolist(), abs=1e-6)
 
 
 def test_an_encoder_of_another_width_stops_the_run(files: list[str], tmp_path: Path) -> None:

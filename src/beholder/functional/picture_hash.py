@@ -65,28 +65,3 @@ def hamming(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
     bits = np.unpackbits(np.ascontiguousarray(different)[..., None].view(np.uint8), axis=-1)
     result: np.ndarray = bits.sum(axis=-1, dtype=np.int64)
     return result
-
-
-def copy_distance(output: npt.ArrayLike, references: npt.ArrayLike, mirrored: npt.ArrayLike) -> tuple[int, int]:
-    """The smallest distance of a picture's hash to its references, as they are or mirrored, and which reference.
-
-    Args:
-        output: the picture's hash.
-        references: (k,) hashes of the references.
-        mirrored: (k,) hashes of the references mirrored left to right.
-
-    Returns:
-        (distance, number of the reference); the first of equal ones.
-
-    Raises:
-        OptionError: no reference.
-
-    >>> copy_distance(np.uint64(5), np.array([0, 7], np.uint64), np.array([4, 0], np.uint64))
-    (1, 0)
-    """
-    plain, turned = np.atleast_1d(references), np.atleast_1d(mirrored)
-    if not len(plain) or plain.shape != turned.shape:
-        raise OptionError("there must be a mirrored hash for each of one or more references", got=f"{plain.shape}")
-    distances = np.minimum(hamming(output, plain), hamming(output, turned))
-    best = int(distances.argmin())
-    return int(distances[best]), best

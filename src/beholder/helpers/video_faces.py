@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,35 +40,30 @@ def compute_facesim_cur_videos(
 ) -> dict[str, dict[str, Any]]:
     """Face similarity of each video to the person of its references, by OpenS2V's rule, and what that rule hides.
 
-    The rule: stems with "singlehuman", "singleface", "faceobj" or "humanobj"; the first reference from a folder
-    "man", "woman", "crop_man" or "crop_woman"; the largest face there and in each of 32 frames; the mean of the
-    positive cosines, 0.0 where there is none.
+    The rule: the largest face of the person's reference (see `PEOPLE`) and of each of 32 frames of a video of one
+    person (see `ELIGIBLE`); the mean of the positive cosines, 0.0 where there is none.
 
     Args:
         input_video_folder: the videos, `STEM.mp4`; other containers are scored and noted.
         input_image_folder: what the paths in the JSON file start from.
         input_json_file: `{stem: {"img_paths": [...]}}`, OpenS2V's evaluation file.
-        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        device: as in `compute_facesim_cur`.
         model: face model; only the default gives OpenS2V's numbers.
         matching: "largest" (official), "best", or "assignment".
         frames: which frames are looked at; "uniform:32" is official.
-        arc_score: True adds OpenS2V's other number, by InsightFace's own embedding: there the zeros of frames whose
-            cosine is not positive are kept in the mean, frames without a face are not.
-        cache_dir: folder to look for weights in first.
-        offline: True never fetches anything.
+        arc_score: True adds OpenS2V's other number: InsightFace's embedding, a mean that keeps the zeros.
+        cache_dir, offline: as in `compute_facesim_cur`.
 
     Returns:
-        An entry for every video and every entry of the JSON file, JSON-ready, in natural order of the stems:
-        `cur_score` (None unless `status` is "ok"), `status`, `reason`; `official` (what the published script writes,
-        None where it writes nothing: a face in no frame is its 0.0) and `official_included` (whether it writes an
-        entry); of scored videos `n_frames`, `n_detected`, `n_positive`, `detection_rate`, `mean_all`,
-        `mean_detected`, `mean_raw`, and where no face was found its `side`; `reference`; and `notes`.
+        An entry for every video and every stem of the JSON file, JSON-ready, in natural order: `cur_score` (None unless
+        `status` is "ok"), `status`, `reason`, `reference`, `notes`; `official` (what the published script writes; a
+        face in no frame is its 0.0) and `official_included` (whether it writes anything); of scored videos also
+        `n_frames`, `n_detected`, `n_positive`, `detection_rate`, `mean_all`, `mean_detected`, `mean_raw`, and `side`.
         Statuses: `not_applicable` (another kind of stem, no person among the references), `missing` (no video, no
         reference file), `no_reference` (no entry), `no_face`, `unreadable`, …
 
     Raises:
-        UserError: no folder, no video, a JSON file of another form, with all its faults; a wrong option, missing
-            weights, a device that is not there.
+        UserError: no video, a JSON file with faults (all are told), a wrong option, missing weights, no such device.
 
     Source: get_facesim.py of https://github.com/PKU-YuanGroup/OpenS2V-Nexus, arXiv 2505.20292.
     """
@@ -75,18 +71,20 @@ def compute_facesim_cur_videos(
     found = {entry.stem: _start(entry) for entry in entries}
     scored = [entry for entry in entries if found[entry.stem]["status"] == Status.OK]
     media = [
-        (as_medium(entry.video), (as_medium(Path(input_image_folder) / str(person_of(entry))),)) for entry in scored
+        (as_medium(entry.video), (as_medium(Path(input_image_folder, str(person_of(entry)))),)) for entry in scored
     ]
+
+    def scores(**options: OptionValue) -> Iterator[tuple[VideoEntry, Score]]:
+        options |= {"matching": matching, "frames": frames}
+        return zip(scored, scores_of("facesim_cur", options, media, device, cache_dir, offline), strict=True)
+
     if not scored:
         return found
-    options: dict[str, OptionValue] = {"model": model, "matching": matching, "frames": frames}
     official = model.partition(":")[0] == _OFFICIAL_ENGINE and (matching, frames) == ("largest", "uniform:32")
-    for entry, score in zip(scored, scores_of("facesim_cur", options, media, device, cache_dir, offline), strict=True):
+    for entry, score in scores(model=model):
         found[entry.stem] |= _cur(score, official=official and entry.seen_officially)
     if arc_score:
-        options |= {"model": _ARC_MODEL, "over_frames": "mean_detected"}
-        arcs = scores_of("facesim_cur", options, media, device, cache_dir, offline)
-        for entry, score in zip(scored, arcs, strict=True):
+        for entry, score in scores(model=_ARC_MODEL, over_frames="mean_detected"):
             found[entry.stem]["arc_score"] = score.value
     return found
 
