@@ -22,6 +22,7 @@ from beholder.functional.masks import box_masks, encode_masks
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, make_metric
 from beholder.metrics.catalog import METRICS
+from beholder.metrics.subject import subjects_of
 from beholder.metrics.sets import SetMetric
 from beholder.records import MetricInfo, OptionInfo
 
@@ -177,6 +178,14 @@ def make_batch(metric: SampleMetric, n: int, seed: int = 0) -> FeatureBatch:
             source = slots[slot.after[0]]
             found = source.columns if isinstance(source, Ragged) else source
             starts = np.cumsum([0, *(len(row) for row in found["scores"])])
+            offsets = starts[source.offsets] if isinstance(source, Ragged) else starts
+            slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
+        elif slot.after and "segment" in metric.options:
+            # Masked pictures: one row for each instance that is taken, one where nothing was found.
+            source = slots[slot.after[0]]
+            found = source.columns if isinstance(source, Ragged) else source
+            taken = subjects_of(found, metric.options, invert=bool(metric.options["invert"]))
+            starts = np.cumsum([0, *(max(1, len(item.masks)) for item in taken)])
             offsets = starts[source.offsets] if isinstance(source, Ragged) else starts
             slots[slot.name] = Ragged(columns(slot.feature, int(offsets[-1]), rng), offsets)
         elif metric.least_frames > 1 and slot.feature == "image_embedding":
