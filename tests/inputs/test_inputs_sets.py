@@ -98,3 +98,44 @@ def test_m5_two_sizes_share_a_set(tmp_path: Path, cli: Any) -> None:
     assert row["n"] == 3
     assert row["value"] > 0
     assert "2048 dimensions" in row["note"]
+
+
+def test_statistics_from_the_command_line(tmp_path: Path, cli: Any) -> None:
+    gen, real = folder(tmp_path / "g", 12), folder(tmp_path / "r", 12, seed=1)
+    made = cli("stats", real, "-o", tmp_path / "ref.npz", "--model", "fake:dim=4", "--json")
+    assert made.exit_code == 0, made.stderr
+    assert json.loads(made.stdout) == {"path": str(tmp_path / "ref.npz"), "n": 12, "dimensions": 4}
+    values = []
+    for at, source in enumerate((real, tmp_path / "ref.npz")):
+        result = cli("run", gen, "--real", source, "-m", "fd(model=fake:dim=4)", "-o", tmp_path / f"o{at}", "--json")
+        values.append(json.loads(result.stdout)["summary"][0]["value"])
+    assert values[1] == pytest.approx(values[0], rel=1e-9)
+    (real / "r3.png").write_bytes(b"broken")
+    refused = cli("stats", real, "-o", tmp_path / "two.npz", "--model", "fake:dim=4")
+    assert refused.exit_code == 2
+    assert "1 of 12 without" in refused.stderr
+    assert "r3" in refused.stderr
+    assert not (tmp_path / "two.npz").exists()
+    allowed = cli("stats", real, "-o", tmp_path / "two.npz", "--model", "fake:dim=4", "--max-failed", "0.1", "--json")
+    assert json.loads(allowed.stdout)["n"] == 11
+
+
+def test_the_generated_set_is_named_once(tmp_path: Path, cli: Any) -> None:
+    gen = folder(tmp_path / "g", 3)
+    result = cli("run", gen, "--gen", gen, "-m", "vendi(model=fake)", "-o", tmp_path / "o")
+    assert result.exit_code == 2
+    assert "must be named once" in result.stderr
+
+
+def test_a_table_a_page_and_a_plan_of_a_run_with_sets(tmp_path: Path, cli: Any) -> None:
+    gen, real = folder(tmp_path / "g", 24), folder(tmp_path / "r", 24, seed=1)
+    asked = ("-m", "vendi(model=fake)", "-m", "fd(model=fake)")
+    assert cli("run", gen, "--real", real, *asked, "--dry-run").exit_code == 0
+    assert cli("run", gen, "--real", real, *asked, "-o", tmp_path / "o").exit_code == 0
+    for form in ("text", "md", "csv", "json", "latex"):
+        shown = cli("show", tmp_path / "o", "--as", form)
+        assert shown.exit_code == 0, shown.stderr
+        assert "vendi" in shown.stdout
+    refused = cli("report", tmp_path / "o", "-o", tmp_path / "page")
+    assert refused.exit_code == 2
+    assert "metric of samples" in refused.stderr

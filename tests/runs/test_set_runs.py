@@ -17,6 +17,7 @@ from beholder._errors import OptionError, UserError
 from beholder.comparing.gate import gate
 from beholder.functional.gaussians import fit_features, frechet_distance
 from beholder.functional.neighbours import neighbour_metrics
+from beholder.report.comparison import comparison_table
 from beholder.runs.results import Run
 
 
@@ -257,5 +258,43 @@ def test_later_looks_at_a_run_with_sets(tmp_path: Path, settings: dict[str, Any]
     assert [item.label for item in verified.metrics] == ["clip_score"]
     assert gate(runs[0], require=["fd>=0"]).passed
     assert not gate(runs[0], require=["fd<=0"]).passed
+    for allowed, outcome in ((1e6, "pass"), (0.0, "inconclusive")):
+        checks = gate(runs[1], baseline=runs[0], max_drop={"fd": allowed}).checks
+        assert next(item.outcome for item in checks if item.name.startswith("max-drop")) == outcome
     found = beholder.compare(*runs)
     assert {row.label for row in found.rows} == {"clip_score"}
+    (row,) = found.sets
+    one, other = (by_group(run, "fd")[()] for run in runs)
+    assert (row.a, row.b, row.value_a, row.value_b) == ("run-a", "run-b", one.value, other.value)
+    assert row.difference == other.value - one.value
+    reach = 1.959963984540054 * (one.sd**2 + other.sd**2) ** 0.5
+    assert (row.low, row.high) == pytest.approx((row.difference - reach, row.difference + reach))
+    assert row.verdict == "inconclusive"
+    table = comparison_table(found)
+    assert [cells[0] for cells in table.rows] == ["clip_score ↑", "fd ↓"]
+    assert any("whole sets" in note for note in table.notes)
+    alone = beholder.compare(*runs, metrics=["fd"])
+    assert (alone.rows, alone.sets) == ((), found.sets)
+
+
+def test_values_against_other_real_sets_are_not_compared(tmp_path: Path, settings: dict[str, Any]) -> None:
+    runs = []
+    for name, seed in (("a", 1), ("b", 2)):
+        real = pictures(tmp_path / f"real-{name}", 24, seed=seed)
+        gen = pictures(tmp_path / name, 24, seed=5)
+        runs.append(evaluate(gen, metrics="fd", real=real, out=str(tmp_path / f"run-{name}"), **settings))
+    with pytest.raises(UserError, match="real set"):
+        beholder.compare(*runs)
+    found = beholder.compare(*runs, allow_different=True)
+    assert any("real set" in text for text in found.warnings)
+
+
+def test_methods_of_a_run_are_compared_as_sets(tmp_path: Path, settings: dict[str, Any]) -> None:
+    gen = pictures(tmp_path / "g", 48, method="aabb")
+    for row in gen:
+        if row["method"] == "b":  # one picture's worth of variety, far from the real set
+            Image.new("RGB", (10, 8), (int(row["id"][1:]), 0, 0)).save(row["output"])
+    real = pictures(tmp_path / "r", 24, seed=1)
+    run = evaluate(gen, metrics=["fd", "vendi"], real=real, out=str(tmp_path / "o"), **settings)
+    found = beholder.compare(run)
+    assert {(row.label, row.b, row.verdict) for row in found.sets} == {("fd", "b", "worse"), ("vendi", "b", "lower")}

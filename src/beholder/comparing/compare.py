@@ -12,6 +12,7 @@ from beholder._errors import UnknownNameError, UserError
 from beholder.comparing.groups import group_rows
 from beholder.comparing.pairing import Key, make_key
 from beholder.comparing.records import Compared, Comparison, Pairing, Verdict
+from beholder.comparing.sets import compare_sets, set_blockers, set_sides, shared_sets
 from beholder.comparing.sides import RunLike, Side, make_sides, opened, put_first
 from beholder.report.identity import metric_differences, run_differences
 from beholder.runs.inputs import check_not_scores, group_columns
@@ -63,8 +64,17 @@ def compare(
     for run in found:
         check_not_scores(by, run.labels)
     sides = put_first(make_sides(found, extra=[*pair_on, *by]), baseline)
-    labels = _labels(sides, metrics)
-    warnings = _differences(sides, labels, allow_different=allow_different)
+    measured = set_sides(found, [side.name for side in sides])
+    set_labels = shared_sets(measured, metrics)
+    blockers = set_blockers(measured, set_labels)
+    sets = compare_sets(measured, set_labels, level)
+    samples = [label for label in metrics if label not in set_labels]
+    if sets and ((metrics and not samples) or not any(side.labels for side in sides)):
+        warnings = _differences(sides, (), blockers, allow_different=allow_different)
+        names = tuple(side.name for side in sides)
+        return Comparison((), names, (), (), {}, tuple(warnings), (), level, power, sets)
+    labels = _labels(sides, samples)
+    warnings = _differences(sides, labels, blockers, allow_different=allow_different)
     key = make_key(sides, pair_on=pair_on)
     pairings = tuple(_pairing(sides, key, at) for at in range(1, len(sides)))
     if not any(pair.rows_a > pair.unpaired_a for pair in pairings):
@@ -86,6 +96,7 @@ def compare(
         notices=tuple(_notices(sides, labels, pairings, key)),
         level=level,
         power=power,
+        sets=sets,
     )
 
 
@@ -103,9 +114,14 @@ def _labels(sides: Sequence[Side], asked: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(asked)) or shared
 
 
-def _differences(sides: Sequence[Side], labels: Sequence[str], *, allow_different: bool) -> list[str]:
-    """Sentences on what differs; metrics that are not one number are refused unless that is allowed."""
-    blockers, warnings = [], []
+def _differences(
+    sides: Sequence[Side], labels: Sequence[str], of_sets: Sequence[str], *, allow_different: bool
+) -> list[str]:
+    """Sentences on what differs; metrics that are not one number are refused unless that is allowed.
+
+    `of_sets` are those about metrics of whole sets.
+    """
+    blockers, warnings = list(of_sets), []
     first = sides[0]
     for side in sides[1:]:
         for label in labels:

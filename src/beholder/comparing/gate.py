@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from beholder._errors import OptionError, UnknownNameError, UserError
 from beholder.comparing.compare import compare
-from beholder.comparing.records import Compared
+from beholder.comparing.records import Compared, SetCompared
 from beholder.comparing.sides import RunLike, opened
 from beholder.records import Summary
 from beholder.runs.results import Run
@@ -177,6 +177,7 @@ def gate(
                 fix="Use runs of one method each",
             )
         checks += [_drop_check(row, drops[row.label]) for row in found.rows if row.label in drops]
+        checks += [_set_drop_check(item, drops[item.label]) for item in found.sets if item.label in drops]
         checks += _missing_checks(run, base, labels, max_missing_rise)
     looked_at = list(dict.fromkeys([*drops, *(item.label for item in asked)])) or run.labels
     summaries = [item for item in _summaries(run, by) if item.headline]
@@ -231,15 +232,35 @@ def _drop_check(row: Compared, allowed: float) -> Check:
     found, sign = row.difference, -1.0 if row.higher_is_better is False else 1.0
     if found.value is None:
         return Check(name, row.group, "inconclusive", None, None, None, found.note or "no pairs")
-    ends = [end for end in (found.interval.low, found.interval.high) if end is not None]
-    if len(ends) < 2:
-        text = f"Δ {found.value:.6g}; {found.note or 'no interval'}"
-        return Check(name, row.group, "inconclusive", found.value, None, None, text)
-    worst, best = sorted(sign * end for end in ends)
+    interval = (found.interval.low, found.interval.high)
+    return _judged_drop(name, row.group, found.value, interval, sign, allowed, found.note)
+
+
+def _set_drop_check(item: SetCompared, allowed: float) -> Check:
+    name, sign = f"max-drop {item.label} {allowed:g}", -1.0 if item.higher_is_better is False else 1.0
+    if item.difference is None:
+        return Check(name, {}, "inconclusive", None, None, None, item.note or "no value")
+    return _judged_drop(name, {}, item.difference, (item.low, item.high), sign, allowed, item.note)
+
+
+def _judged_drop(
+    name: str,
+    group: Mapping[str, Any],
+    value: float,
+    interval: tuple[float | None, float | None],
+    sign: float,
+    allowed: float,
+    note: str | None,
+) -> Check:
+    """A difference with its interval against the drop that is allowed."""
+    low, high = interval
+    if low is None or high is None:
+        return Check(name, group, "inconclusive", value, None, None, f"Δ {value:.6g}; {note or 'no interval'}")
+    worst, best = sorted((sign * low, sign * high))
     outcome: Outcome = "pass" if worst >= -allowed else "fail" if best < -allowed else "inconclusive"
     words = {"pass": "above", "fail": "below", "inconclusive": "on both sides of"}[outcome]
-    text = f"Δ {found.value:.6g} [{ends[0]:.6g}, {ends[1]:.6g}]: {words} the allowed drop"
-    return Check(name, row.group, outcome, found.value, ends[0], ends[1], text)
+    text = f"Δ {value:.6g} [{low:.6g}, {high:.6g}]: {words} the allowed drop"
+    return Check(name, group, outcome, value, low, high, text)
 
 
 def _require_check(asked: Requirement, item: Summary) -> Check:

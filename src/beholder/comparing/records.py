@@ -51,6 +51,39 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class SetCompared:
+    """A metric of whole sets on two sides.
+
+    Args:
+        label, metric: its label and identity.
+        a, b: the baseline and the other side.
+        value_a, value_b: their values, or None.
+        difference: b − a, or None.
+        low, high: interval of the difference, or None.
+        n_a, n_b: pictures of the sets.
+        higher_is_better: direction.
+        verdict: "better", "worse", "higher", "lower", "equal" or "inconclusive"; by the interval, not corrected for the
+            number of metrics.
+        note: why there is no value, or None.
+    """
+
+    label: str
+    metric: str
+    a: str
+    b: str
+    value_a: float | None
+    value_b: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    n_a: int
+    n_b: int
+    higher_is_better: bool | None
+    verdict: Verdict
+    note: str | None = None
+
+
+@dataclass(frozen=True)
 class Pairing:
     """How many rows of two sides found a partner."""
 
@@ -77,6 +110,7 @@ class Comparison:
         notices: what else to know.
         level: confidence level.
         power: power of the detectable differences.
+        sets: metrics of whole sets, which have no rows to pair.
     """
 
     rows: tuple[Compared, ...]
@@ -88,6 +122,7 @@ class Comparison:
     notices: tuple[str, ...]
     level: float
     power: float
+    sets: tuple[SetCompared, ...] = ()
 
     def row(self, label: str, side: str | None = None) -> Compared:
         """The entry of a metric over all rows; of the first side after the baseline when none is named."""

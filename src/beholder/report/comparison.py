@@ -9,7 +9,7 @@ from beholder.report.numbers import DASH, decimals_for, format_interval, format_
 from beholder.report.tables import Column, Table
 
 if TYPE_CHECKING:
-    from beholder.comparing.records import Compared, Comparison
+    from beholder.comparing.records import Compared, Comparison, SetCompared
 
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 
@@ -31,7 +31,34 @@ def comparison_table(found: Comparison) -> Table:
         cells += [row.b] if several else []
         cells += [_group_text(row.group, name) for name in groups]
         rows.append((*cells, *_number_cells(row), row.verdict))
-    return Table(tuple(titles), tuple(rows), tuple(_comparison_notes(found)))
+    for item in found.sets:
+        cells = [item.label + _ARROWS[item.higher_is_better]]
+        cells += [item.b] if several else []
+        rows.append((*cells, *("all" for _ in groups), *_set_cells(item), item.verdict))
+    notes = _comparison_notes(found) if found.rows else []
+    return Table(tuple(titles), tuple(rows), (*notes, *_set_notes(found)))
+
+
+def _set_cells(item: SetCompared) -> list[str]:
+    decimals = 3 if item.difference is None else decimals_for(item.difference, item.low, item.high)
+    texts = [
+        DASH if value is None else format_number(value, decimals)
+        for value in (item.value_a, item.value_b, item.difference)
+    ]
+    interval = DASH if item.difference is None else format_interval(item.difference, item.low, item.high)
+    size = str(item.n_b) if item.n_a == item.n_b else f"{item.n_b} against {item.n_a}"
+    return [*texts, interval, *([DASH] * 7), size]
+
+
+def _set_notes(found: Comparison) -> list[str]:
+    if not found.sets:
+        return []
+    labels = ", ".join(dict.fromkeys(item.label for item in found.sets))
+    notes = [
+        f"{labels}: values of whole sets, nothing is paired; n is pictures; the interval takes the sides as "
+        "independent and is not corrected for the number of metrics."
+    ]
+    return notes + [f"{item.label}, {item.b}: {item.note}" for item in found.sets if item.note]
 
 
 def _group_text(group: Mapping[str, Any], name: str) -> str:
@@ -199,6 +226,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
         "warnings": list(found.warnings),
         "notices": list(found.notices),
         "rows": comparison_records(found),
+        "sets": [vars(item) for item in found.sets],
         "ranks": {label: _rank_json(stable, found.sides) for label, stable in found.ranks.items()},
     }
 
