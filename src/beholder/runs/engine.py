@@ -17,23 +17,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beholder._errors import NoValue, UserError
+from beholder._errors import NoValue
 from beholder._hashing import hash_json
 from beholder.backends.base import Columns, ResolvedModel
 from beholder.backends.kinds import kind_of
-from beholder.manifest.schema import Sample, SampleSource
+from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, ScoreColumns
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Failures
 from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, frame_records, leaks, read_chunk
 from beholder.runs.config import RunConfig
 from beholder.runs.file_states import CHANGED, State, states_of, unchanged
-from beholder.runs.journal import Frame, Journal
 from beholder.runs.make import default_workers
 from beholder.runs.maker import FeatureMaker, needing_items
 from beholder.runs.notices import foreign_texts
 from beholder.runs.plan import Plan, group_name, key_name, of_sets, score_names
-from beholder.runs.progress import Progress
 from beholder.runs.rows import sample_columns, typed_array
 from beholder.runs.score_columns import (
     CODES,
@@ -382,44 +380,3 @@ def chunks(samples: Iterable[Sample], size: int | None = None, most_bytes: int =
 def held_bytes(sample: Sample) -> int:
     """Bytes that a sample's pictures take in memory."""
     return sum(getattr(medium, "nbytes", 0) for medium in (sample.output, *sample.references))
-
-
-def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Progress) -> list[Frame]:
-    """Scores a whole source; the frames in the order of its rows."""
-    total = source.count()
-    size = chunk_size(scorer.plan)
-    models = list(scorer.plan.models.values())
-    # The last model's pass scores too. A source that can be read only once gets that one pass, with all models.
-    for model in models[:-1] if source.replayable else []:
-        progress.stage(f"encoding with {model.id}", total)
-        for samples in chunks(source, size):
-            chunk, _ = scorer.prepare(samples)
-            if scored_frame(journal, chunk) is None:
-                scorer.ensure(chunk, model.key)
-            progress.advance(len(samples))
-        scorer.store.flush()
-        scorer.release()
-    progress.stage("scoring", total)
-    frames = []
-    for samples in chunks(source, size):
-        frames.append(score_samples(scorer, samples, journal))
-        progress.advance(len(samples))
-    if not frames:
-        raise UserError(f"{source.name} must hold at least one sample", got="none")
-    return frames
-
-
-def scored_frame(journal: Journal, chunk: Chunk) -> Frame | None:
-    """The frame of a chunk that was scored before; None too when a row of it failed and deserves another try."""
-    frame = journal.find(chunk.key)
-    return None if frame is None or frame.header["retry"] else frame
-
-
-def score_samples(scorer: Scorer, samples: Sequence[Sample], journal: Journal) -> Frame:
-    """Scores one chunk, or finds it in the journal."""
-    chunk, columns = scorer.prepare(samples)
-    frame = scored_frame(journal, chunk)
-    if frame is not None:
-        return frame
-    header, batch = scorer.score(chunk, columns)
-    return journal.append(header, batch)

@@ -29,11 +29,12 @@ from beholder.backends.pool import registered
 from beholder.manifest.schema import SampleSource
 from beholder.media.files import LocalFile, recall, remember, stat_key
 from beholder.records import Status
-from beholder.runs.engine import chunk_size, chunks, scored_frame
+from beholder.runs.engine import chunk_size, chunks
 from beholder.runs.file_states import State, paths_of
 from beholder.runs.item_codec import NotWritten, read_columns, write_item, write_source
 from beholder.runs.maker import needing_items
 from beholder.runs.remote_work import WORK, DecodeStage, ModelStage, Recipe, hash_files, read_hash_key
+from beholder.runs.streaming import scored_frame
 
 if TYPE_CHECKING:
     from beholder.runs.session import Session

@@ -16,7 +16,7 @@ from beholder.media.arrays import kept_apart
 from beholder.records import Summary
 from beholder.runs.closing import write_results
 from beholder.runs.config import RunConfig
-from beholder.runs.engine import CHUNK, CHUNK_BYTES, Scorer, held_bytes, score_samples, stream
+from beholder.runs.engine import CHUNK, CHUNK_BYTES, Scorer, held_bytes
 from beholder.runs.file_systems import network_kind
 from beholder.runs.folder import RunFolder, check_whole, make_header
 from beholder.runs.hash_memory import remembered_hashes
@@ -36,6 +36,7 @@ from beholder.runs.results import Run
 from beholder.runs.set_values import SetValues
 from beholder.runs.shards import Shard, ShardSource, parse_shard, part_folder
 from beholder.runs.store import FeatureStore, default_store
+from beholder.runs.streaming import score_samples, stream
 
 
 class Session:
