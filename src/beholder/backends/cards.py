@@ -64,10 +64,6 @@ _SIGLIP2S = (
     ("google/siglip2-so400m-patch16-384", "ViT-SO400M-16-SigLIP2-384", 384, 1152),
     ("google/siglip2-so400m-patch16-512", "ViT-SO400M-16-SigLIP2-512", 512, 1152),
 )
-_NAFLEX = ("google/siglip2-base-patch16-naflex", "google/siglip2-so400m-patch16-naflex")
-NAFLEX_REASON = (
-    "NaFlex models take pictures at their own resolution, which is not built yet; use a fixed-resolution one"
-)
 
 # arch, pretrained tag, hub repository, licence, paper: open_clip's pairs that people use most.
 _PAIRS = (
@@ -251,11 +247,6 @@ def _siglip_hf() -> Iterator[ModelCard]:
                 embed_dim=width,
                 english_only=family == "siglip",
             )
-    for repo in _NAFLEX:
-        yield ModelCard(
-            id=f"hf:{repo}", engine="hf", family="siglip2", arch="NaFlex", weights=repo, source=repo,
-            licence="Apache-2.0", commercial=True, paper=_SIGLIP2, planned=NAFLEX_REASON,
-        )  # fmt: skip
 
 
 def _other_hf() -> Iterator[ModelCard]:

@@ -13,9 +13,10 @@ _VQASCORE = "Lin et al. 2024, Evaluating Text-to-Visual Generation with Image-to
 _INSTRUCTBLIP = "Dai et al. 2023, InstructBLIP, arXiv 2305.06500"
 _BLIP2 = "Li et al. 2023, BLIP-2, arXiv 2301.12597"
 
-# name, repository, size of the download (known for xl: pytorch_model.bin, config and tokenizer together)
+# name, repository, size of the download (xl: pytorch_model.bin, config and tokenizer together; xxl: its tensors in
+# bfloat16, counted from the layout)
 _CLIP_T5 = (
-    ("xxl", "zhiqiulin/clip-flant5-xxl", None, "11 billion parameters and the vision tower; about 23 GB in bfloat16."),
+    ("xxl", "zhiqiulin/clip-flant5-xxl", 22_919_639_040, "11 billion parameters and the vision tower."),
     ("xl", "zhiqiulin/clip-flant5-xl", 6_327_057_688, "3 billion parameters and the vision tower."),
 )
 _BLIPS = (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import ModelError, PlannedError, WeightsMismatchError
-from beholder.backends.cards import NAFLEX_REASON, expected_activation
+from beholder._errors import ModelError, WeightsMismatchError
+from beholder.backends.cards import expected_activation
 from beholder.backends.files import read_json
 
 
@@ -75,13 +75,14 @@ def read_config(config: Mapping[str, Any], *, name: str, token_limit: int | None
         token_limit: the tokenizer's own limit, or None.
 
     Raises:
-        ModelError: a model type that is not served.
-        PlannedError: a NaFlex model.
+        ModelError: a model type that is not served, or a NaFlex model.
     """
     kind = str(config.get("model_type"))
     if kind == "siglip2":
-        raise PlannedError(
-            f"{name} is a NaFlex model: {NAFLEX_REASON}", fix="For example hf:google/siglip2-base-patch16-224"
+        raise ModelError(
+            f"{name} must take pictures of one fixed size",
+            got="a NaFlex model, which takes them at their own shape and is not served",
+            fix="For example hf:google/siglip2-base-patch16-224",
         )
     if kind not in FAMILIES:
         raise ModelError(
