@@ -137,6 +137,13 @@ def test_open_clip_missing_is_one_clear_message(monkeypatch: pytest.MonkeyPatch)
     assert "open_clip" in {card.engine for card in pool.list_models()}
 
 
+NO_HUB = {"demo", "api", "retinaface", "dlib", "aesthetic", "artscore", "inception"}
+"""Engines whose files come with a package, a release or a code repository, or that have a server instead."""
+
+NO_FILES = {"fake", "masks", "boxes", "color", "pixels", "farneback", "differences", "sharpness"}
+"""Engines that are arithmetic."""
+
+
 def test_cards_hold_together() -> None:
     cards = all_cards()
     assert len({card.id for card in cards}) == len(cards)
@@ -146,20 +153,7 @@ def test_cards_hold_together() -> None:
         assert card.id.partition(":")[0] == card.engine
         assert card.size_bytes is None or card.size_bytes > 0
         assert all(len(value) == 64 for value in card.sha256.values())
-        # Files in code repositories, of a release, and of a package are not on the hub.
-        assert card.source or card.engine in (
-            "demo",
-            "fake",
-            "api",
-            "retinaface",
-            "dlib",
-            "masks",
-            "boxes",
-            "color",
-            "pixels",
-            "aesthetic",
-            "artscore",
-        )
+        assert card.source or card.engine in (NO_HUB | NO_FILES)
         if card.engine in ("hf", "open_clip") and "AnswerScorer" not in card.capabilities:
             assert card.paper  # some vision-language models have none
     families = {card.family for card in cards}
