@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     for name in ("WORLDFOUNDRY_T2V_METRICS_CACHE_DIR", "WORLDFOUNDRY_HFD_ROOT"):
         monkeypatch.delenv(name, raising=False)
     return cache
+
+
+@pytest.fixture(autouse=True)
+def own_models() -> Iterator[None]:
+    """Models that a test registers are gone after it."""
+    from beholder.backends import pool
+
+    before = dict(pool._REGISTERED)
+    yield
+    pool._REGISTERED.clear()
+    pool._REGISTERED.update(before)
 
 
 def _allowed_reasons() -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import beholder.runs.closing as closing
 import beholder.runs.session as session
 
 
@@ -60,7 +61,7 @@ def test_a_full_disk_is_no_bug(beholder: Callable[..., Any], data: Path, monkeyp
     def full(*args: Any, **settings: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "scores.parquet")
 
-    monkeypatch.setattr(session, "write_tables", full)
+    monkeypatch.setattr(closing, "write_tables", full)
     result = beholder("run", data, "-m", "clip_score", "--model", "fake:dim=16", "-o", "a")
     assert result.exit_code == 2
     assert "No space left on device" in result.stderr
