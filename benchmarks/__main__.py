@@ -14,7 +14,9 @@ from pathlib import Path
 
 from benchmarks.table import Row, format_rows
 
-NAMES = ("start", "ideal_loop", "reruns", "matrix", "overhead", "memory", "vqa_sharing", "comparing", "attributes", "report")
+NAMES: tuple[str, ...] = (
+    "start", "ideal_loop", "reruns", "matrix", "overhead", "memory", "vqa_sharing", "comparing", "attributes", "report",
+)  # fmt: skip
 if importlib.util.find_spec("av") is not None:
     NAMES = (*NAMES, "video")
 RESULTS = Path(__file__).with_name("RESULTS.md")

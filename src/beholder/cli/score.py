@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from beholder._errors import OptionError
-    from beholder.score_table import ScoreTable
     from beholder.report.tables import Column, Table
+    from beholder.score_table import ScoreTable
 
 app = typer.Typer(add_completion=False)
 

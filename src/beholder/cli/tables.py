@@ -36,7 +36,7 @@ def finish_run(run: Run, *, as_json: bool, quiet: bool) -> None:
 
 
 def finish_part(run: Run, *, as_json: bool, quiet: bool) -> None:
-    """Says that a part is done and how to join it with the others: a part's own table would be taken for the whole's."""
+    """Says that a part is done and how to join the parts: a part's own table would be taken for the whole's."""
     part = run.header["shard"]
     if as_json:
         names = ("index", "count", "start", "stop", "total")
