@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from beholder._errors import PlannedError
+from beholder.backends.sizes import FLOAT32_BYTES
 from beholder.records import ModelCard
 
 DEMO_FOLDER = Path(__file__).resolve().parent.parent / "assets" / "demo_emoji"
@@ -242,6 +243,7 @@ def _siglip_hf() -> Iterator[ModelCard]:
                 licence="Apache-2.0",
                 commercial=True,
                 paper=paper,
+                size_bytes=FLOAT32_BYTES.get(arch),
                 input_size=(side, side),
                 context_length=64,
                 embed_dim=width,
@@ -278,13 +280,14 @@ def _open_clip() -> Iterator[ModelCard]:
     for arch, tag, repo, licence, paper in _PAIRS:
         yield ModelCard(
             id=f"open_clip:{arch}/{tag}", engine="open_clip", family="siglip" if "SigLIP" in arch else "clip",
-            arch=arch, weights=tag, source=repo, licence=licence, paper=paper,
+            arch=arch, weights=tag, source=repo, licence=licence, paper=paper, size_bytes=FLOAT32_BYTES.get(arch),
             commercial=_COMMERCIAL.get(licence or ""), english_only="SigLIP2" not in arch, aliases=(f"{tag}:{arch}",),
         )  # fmt: skip
     for arch, repo in _OPENAI_PAIRS:
         yield ModelCard(
             id=f"open_clip:{arch}-quickgelu/openai", engine="open_clip", family="clip", arch=f"{arch}-quickgelu",
-            weights="openai", source=repo, licence=_MIT_OPENAI, paper=_CLIP, context_length=77, english_only=True,
+            weights="openai", source=repo, size_bytes=FLOAT32_BYTES.get(f"{arch}-quickgelu", FLOAT32_BYTES.get(arch)),
+            licence=_MIT_OPENAI, paper=_CLIP, context_length=77, english_only=True,
             notes=(_OPENAI_NOTE, "QuickGELU activation."),
         )  # fmt: skip
 
