@@ -90,11 +90,16 @@ def cards() -> Iterator[ModelCard]:
         )  # fmt: skip
 
 
+_XCLIP_BYTES = {"base-patch32": 786_000_000, "base-patch16": 780_000_000, "large-patch14": 2_303_000_000}
+"""Parameters of the architectures at four bytes each; the number of frames adds a few kilobytes."""
+
+
 def _xclip() -> Iterator[ModelCard]:
     for name, side, frames, data, width in _XCLIPS:
         yield ModelCard(
             capabilities=("Matcher",),
             id=f"xclip:microsoft/{name}", engine="xclip", family="xclip", arch=name, weights=f"microsoft/{name}",
+            size_bytes=next(size for part, size in _XCLIP_BYTES.items() if part in name),
             source=f"microsoft/{name}", licence="MIT", commercial=True, paper=_XCLIP, input_size=(side, side),
             context_length=77, embed_dim=width, english_only=True, aliases=(name,),
             notes=(
