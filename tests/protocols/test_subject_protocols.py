@@ -325,6 +325,7 @@ def test_a_manifest_in_a_folder_goes_before_its_layout(tmp_path: Path) -> None:
 def test_validate_accepts_a_sound_set_and_counts_it(tmp_path: Path) -> None:
     report = check_data("knowcusbench", knowcus(tmp_path, methods=("a", "b")))
     assert [str(fault) for fault in report.faults] == []
+    assert not [text for text in report.warnings if "seeds" in text], "concepts share prompts and seeds"
     assert report.counts["tasks"]["generation"] == {
         "outputs": 12, "concepts": 2, "knowledge": 2, "prompts": 3, "seeds": 2, "methods": 2,
     }  # fmt: skip

@@ -13,7 +13,8 @@ from beholder.manifest.schema import Sample
 
 SHOWN = 5
 _MASK = (1 << 64) - 1
-Group = tuple[str | None, str]
+Group = tuple[str | None, str, str | None, str | None, str | None]
+"""Method, prompt, and what else tells one task of a prompt from another: concept, task, knowledge."""
 
 
 class Examples:
@@ -58,7 +59,7 @@ class PromptTally:
                 self._case.add(f"{other!r} and {prompt!r}")
         key = sample.prompt_id or prompt
         if key:
-            group = (sample.method, key)
+            group = (sample.method, key, sample.concept, sample.task, sample.knowledge_id)
             self._outputs[group] += 1
             if sample.seed is not None:
                 self._seeds[group] = (self._seeds.get(group, 0) + hash(sample.seed)) & _MASK
@@ -166,5 +167,6 @@ def _leak(row: int, reference_row: int) -> str:
 
 
 def _named(group: Group) -> str:
-    method, key = group
-    return repr(key) if method is None else f"{key!r} of {method!r}"
+    method, key, concept, _, _ = group
+    text = repr(key) if concept is None else f"{key!r} with {concept!r}"
+    return text if method is None else f"{text} of {method!r}"
