@@ -35,7 +35,11 @@ DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def free_values(option: OptionInfo) -> st.SearchStrategy[Any]:
-    """Values an open option may take."""
+    """Values an open option may take; a template needs its places, and an answer must say something."""
+    if option.name == "answer_template":
+        return st.sampled_from(["Yes", "yes", "No", "a cat"])
+    if option.name.endswith("_template"):
+        return st.text(max_size=6).map(lambda text: "{text} {question} {choice}" + text)
     return {
         "str": st.text(max_size=12),
         "int": st.integers(-1000, 1000),

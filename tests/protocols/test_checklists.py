@@ -32,6 +32,12 @@ def answers() -> Callable[[dict[str, float]], None]:
     return register
 
 
+@pytest.fixture(autouse=True)
+def some_model(answers: Callable[[dict[str, float]], None]) -> None:
+    """A model of the name that `SPEC` asks for; tests that score give its answers."""
+    answers({})
+
+
 def dsg_folder(folder: Path, models: tuple[str, ...] = ("a", "b")) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dsg-1k-anns.csv").write_text(DSG_CSV)

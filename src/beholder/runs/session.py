@@ -78,6 +78,10 @@ class Session:
             self.journal = Journal(out / "journal.bin")
             self.scorer = Scorer(plan, config, self.store, loaded=self._loaded)
         except BaseException:
+            for opened in ("journal", "store"):
+                if hasattr(self, opened):
+                    with suppress(Exception):  # what went wrong first is what is told
+                        getattr(self, opened).close()
             self.folder.release()
             raise
 
