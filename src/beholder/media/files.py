@@ -126,6 +126,14 @@ class LocalFile(FileMedium):
             remember(key, sha)
         return self._ranged(sha)
 
+    def recalled(self) -> str | None:
+        """The fingerprint where it is remembered, without reading the file; None where it is not."""
+        try:
+            sha = recall(stat_key(self.path, self.name))
+        except MediaError:
+            return None  # what is wrong with the file, `fingerprint` will say
+        return None if sha is None else self._ranged(sha)
+
     def read_and_hash(self) -> tuple[bytes, str]:
         key = stat_key(self.path, self.name)
         data = read_file(self.path, self.name)

@@ -86,6 +86,15 @@ def examine(medium: Medium, *, first_frame: bool = False) -> tuple[str, bool]:
     return sha, kind == "video" or _has_frames(data[:_HEAD], first_frame)
 
 
+def recalled(medium: Medium) -> str | None:
+    """The fingerprint of a local still picture whose hash is remembered; None for everything else."""
+    if not isinstance(medium, LocalFile) or media_kind(medium.name) != "image":
+        return None
+    if os.path.splitext(medium.name)[1].lower() in _ANIMATED:
+        return None
+    return medium.recalled()
+
+
 @contextmanager
 def opened(medium: Medium, options: DecodeOptions) -> Iterator[Video]:
     """The video behind a medium that `examine` called one; closed at the end."""

@@ -8,15 +8,26 @@ from contextlib import contextmanager
 from beholder.media.files import StatKey, set_hash_memory
 from beholder.runs.store import FeatureStore
 
+_RECENT = 4096
+"""Hashes held beside the store, at most."""
+
 
 class StoredHashes:
     """A hash memory on a feature store."""
 
     def __init__(self, store: FeatureStore) -> None:
         self._store = store
+        self._recent: dict[StatKey, str] = {}  # references stand in many rows
 
     def get(self, key: StatKey) -> str | None:
-        return self._store.get_hash(_text(key))
+        sha = self._recent.get(key)
+        if sha is None:
+            sha = self._store.get_hash(_text(key))
+            if sha is not None:
+                if len(self._recent) >= _RECENT:
+                    self._recent.clear()
+                self._recent[key] = sha
+        return sha
 
     def put(self, key: StatKey, sha: str) -> None:
         self._store.put_hash(_text(key), sha)

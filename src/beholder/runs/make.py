@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from beholder._errors import MediaError, MissingExtraError, NoValue
 from beholder.media.base import Medium
-from beholder.media.visual import examine
+from beholder.media.visual import examine, recalled
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Done, Encode, Failures, encode_batch
 
@@ -42,10 +42,27 @@ def content_keys(
     media: Sequence[Medium], pool: ThreadPoolExecutor, *, first_frame: bool = False
 ) -> list[ContentKey | NoValue]:
     """Content keys of media, made in threads; a file that is not there gives its error."""
+    keys = _recalled_keys(media)
+    media = media[len(keys) :]
     if len(media) <= _SLICE:
-        return _content_keys(media, first_frame)
+        return [*keys, *_content_keys(media, first_frame)]
     slices = [media[start : start + _SLICE] for start in range(0, len(media), _SLICE)]
-    return list(itertools.chain.from_iterable(pool.map(_content_keys, slices, itertools.repeat(first_frame))))
+    return [*keys, *itertools.chain.from_iterable(pool.map(_content_keys, slices, itertools.repeat(first_frame)))]
+
+
+def _recalled_keys(media: Sequence[Medium]) -> list[ContentKey | NoValue]:
+    """Keys of the media up to the first one whose content is not remembered.
+
+    Looking a hash up takes microseconds; several threads that do only that spend most of their time waiting for one
+    another, so what is remembered is looked up here and threads are left what has to be read.
+    """
+    keys: list[ContentKey | NoValue] = []
+    for medium in media:
+        sha = recalled(medium)
+        if sha is None:
+            break
+        keys.append(ContentKey(bytes.fromhex(sha), False))
+    return keys
 
 
 def _content_keys(media: Sequence[Medium], first_frame: bool) -> list[ContentKey | NoValue]:
