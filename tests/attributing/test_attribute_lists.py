@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beholder._errors import OptionError
-from beholder.attributing.lists import BUILT_IN, Attribute, read_attributes
+from beholder.metrics.attribute_lists import BUILT_IN, Attribute, read_attributes
 
 
 def test_one_a_line(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from beholder.attributing.encode import EncodedSet
-from beholder.attributing.lists import Attribute
+from beholder.metrics.attribute_lists import Attribute
 from beholder.attributing.settings import AttributeSettings
 from beholder.functional.divergence import Direction, condition_numbers, pairs
 from beholder.functional.maps import pool_cells, regional_kl

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from beholder._errors import UserError
-from beholder.attributing.lists import Attribute
+from beholder.metrics.attribute_lists import Attribute
 from beholder.attributing.settings import AttributeSettings
 from beholder.functional.hcs import hcs, mean_embedding
 from beholder.functional.patches import Refine, global_column, patch_cosines, ra_clip_scores

@@ -8,12 +8,13 @@ Rows come in an order that depends on their content alone, so no value depends o
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from beholder.backends.base import Columns
 from beholder.functional.gaussians import Fit
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, SampleMetric, ScoreColumns, Selection, Slot
@@ -26,6 +27,27 @@ FRAMES = OptionInfo(
 )
 
 
+class PictureTable(NamedTuple):
+    """All columns of the features of some pictures of a set.
+
+    Args:
+        numbers: (k,) their numbers.
+        keys: of each: what its content's hash begins with.
+        columns: each of k rows.
+    """
+
+    numbers: np.ndarray
+    keys: Sequence[bytes]
+    columns: Columns
+
+
+class TextTable(NamedTuple):
+    """Embeddings of texts, and the constants of the model that made them ("logit_scale")."""
+
+    columns: Columns
+    constants: Mapping[str, float]
+
+
 @dataclass(frozen=True)
 class FeatureSet:
     """Features of the pictures of a set.
@@ -35,11 +57,15 @@ class FeatureSet:
         blocks: gives the features in blocks, each with the numbers (k,) of its pictures and (k, d) float32; may be
             called again. Numbers follow from the pictures' content; blocks come as they are stored.
         units: (n,) code of the prompt that each picture belongs to; None where nothing is known.
+        tables: gives all columns instead of the embedding alone, fewer pictures at a time; for large features.
+        texts: gives the features of texts that the metric's slot of texts asked for; None where it has none.
     """
 
     n: int
     blocks: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
     units: np.ndarray | None = None
+    tables: Callable[[], Iterator[PictureTable]] | None = None
+    texts: Callable[[Sequence[str]], TextTable] | None = None
 
     def rows(self) -> np.ndarray:
         """(n, d) all features at once, by the pictures' numbers."""
@@ -121,6 +147,9 @@ class SetMetric(SampleMetric):
     takes_fit: ClassVar[bool] = False
     """True where mean and covariance of the real set are enough."""
 
+    equal_sizes: ClassVar[bool] = True
+    """True where values of sets of unequal size mean little, so these are refused."""
+
     needs_direction: ClassVar[bool] = False
     """True where an embedding of length 0 cannot take part."""
 
@@ -162,6 +191,9 @@ class SetMetric(SampleMetric):
                 `takes_fit` is True.
             settings: how the interval is made.
             memo: shared by the metrics of the same two sets on the same features.
+
+        Raises:
+            NoValue: the sets have no value by nature (`not_enough_evidence`).
         """
 
     def describe(self) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from beholder.runs.engine import Scorer, chunk_size, chunks
 from beholder.runs.fitted import check_model, is_fitted, read_fitted
 from beholder.runs.plan import Plan, PlannedMetric, key_name, of_sets, score_names
 from beholder.runs.progress import Progress
+from beholder.runs.set_features import SetRow, SetSpaces
+from beholder.runs.shards import Shard, ShardSource
 from beholder.runs.store import FeatureStore
 
 
@@ -39,11 +41,11 @@ class RealKeys:
     """The keys of a real set's features.
 
     Args:
-        keys: by label of a metric: the key of every picture that has a feature.
+        rows: by label of a metric: every picture that has a feature, in the order of the set.
         lost: by label: pictures without one, by status.
     """
 
-    keys: dict[str, list[bytes]] = field(default_factory=dict)
+    rows: dict[str, list[SetRow]] = field(default_factory=dict)
     lost: dict[str, Counter[str]] = field(default_factory=dict)
 
     def notices(self, name: str) -> list[str]:
@@ -105,6 +107,19 @@ def open_real(config: RunConfig, plan: Plan, given: Any = None) -> Real | None:
     return Real(source.name, source)
 
 
+def set_spaces(planned: PlannedMetric) -> SetSpaces:
+    """Where the features of a set metric lie."""
+    (slot,) = planned.slots
+    return SetSpaces(slot.space, slot.space if slot.several is None else slot.several)
+
+
+def share_of_real(real: Real | None, shard: Shard) -> Real | None:
+    """A shard's share of the real set's pictures; mean and covariance are whole in every shard."""
+    if real is None or real.source is None:
+        return real
+    return Real(real.name, ShardSource(real.source, shard))
+
+
 def _fitted(path: str, needing: Sequence[PlannedMetric]) -> Real:
     found = read_fitted(path)
     for planned in needing:
@@ -155,8 +170,8 @@ def _read_keys(scorer: Scorer, source: SampleSource, needing: Sequence[PlannedMe
         for planned in needing:
             keys = batch.column(key_name(planned.label)).to_pylist()
             statuses = batch.column(score_names(planned.label)[1]).to_pylist()
-            found.keys[planned.label] += [
-                key for key, status in zip(keys, statuses) if status == "ok" and key is not None
+            found.rows[planned.label] += [
+                SetRow(key) for key, status in zip(keys, statuses) if status == "ok" and key is not None
             ]  # fmt: skip
             found.lost[planned.label].update(status for status in statuses if status != "ok")
 
@@ -231,13 +246,13 @@ def size_fault(metric: SetMetric, gen: int, real: int | None, n: int | None, *, 
             f"n = {min(short)} ({told})",
             "Add pictures",
         )
-    if n is None and real is not None and gen != real:
+    if n is None and real is not None and gen != real and metric.equal_sizes:
         told = f"{gen} generated and {real} real pictures"
         return f"{what} needs sets of equal size", told, f"Draw equal ones with --n {min(gen, real)}"
     return None
 
 
-def describe_real(real: Real | None, keys: Mapping[str, Sequence[bytes]]) -> dict[str, Any] | None:
+def describe_real(real: Real | None, rows: Mapping[str, Sequence[SetRow]]) -> dict[str, Any] | None:
     """What a run's header says of the real set: its name, its size, and a hash of its content."""
     from beholder._hashing import hash_json
 
@@ -247,8 +262,8 @@ def describe_real(real: Real | None, keys: Mapping[str, Sequence[bytes]]) -> dic
         fit = real.fitted.fit
         digest = hash_json([fit.mean.tolist(), fit.cov.sum(axis=0).tolist()])
         return {"name": real.name, "n": real.fitted.n, "sha256": digest, "kind": "mean and covariance"}
-    content = sorted({key.hex() for own in keys.values() for key in own})
+    content = sorted({row.key.hex() for own in rows.values() for row in own})
     return {
-        "name": real.name, "n": max((len(own) for own in keys.values()), default=0), "sha256": hash_json(content),
+        "name": real.name, "n": max((len(own) for own in rows.values()), default=0), "sha256": hash_json(content),
         "kind": "pictures",
     }  # fmt: skip

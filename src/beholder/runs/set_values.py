@@ -10,42 +10,66 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beholder._errors import OptionError
+from beholder._errors import NoValue, OptionError
 from beholder.metrics.sets import FeatureSet, FittedSet, Memo, SetMetric, SetSettings
 from beholder.records import Summary
-from beholder.runs.config import RunConfig
 from beholder.runs.finish import FrameReader
+from beholder.runs.inputs import group_columns
 from beholder.runs.journal import Frame
 from beholder.runs.plan import PlannedMetric, key_name, of_sets, score_names
 from beholder.runs.real import Fault, Real, RealKeys, set_metric, size_fault
-from beholder.runs.set_features import StoredSet
-from beholder.runs.store import FeatureStore
+from beholder.runs.set_features import SetRow, SetSpaces, Shelf, StoredSet
 
+_PART = "\0part"  # no column of a user
 _UNIT = ("method", "concept", "prompt_id", "prompt")
 Group = tuple[tuple[str, Any], ...]
 
 
 @dataclass
 class _Rows:
-    """Rows of one metric in one group: keys with the codes of their prompts, and those without a value by status."""
+    """Rows of one metric in one group: those with a feature, and those without one by status."""
 
-    rows: list[tuple[bytes, int]]
+    rows: list[SetRow]
     lost: Counter[str]
+
+
+@dataclass(frozen=True)
+class SetAsk:
+    """How a run asked for its sets to be measured.
+
+    Args:
+        seed, level: of the intervals; the seed also draws pictures.
+        n: pictures that are drawn of each set, or None.
+        by: columns to group by.
+    """
+
+    seed: int
+    level: float
+    n: int | None
+    by: tuple[str, ...]
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> SetAsk:
+        """From the settings that stand in a run's header."""
+        return cls(asked["seed"], asked["level"], asked["n"], tuple(group_columns(asked["by"])))
 
 
 class SetValues:
     """Measures the sets of a finished run.
 
     Args:
-        config: seed, level, groups and `n`.
-        store: where features are.
+        asked: how.
+        shelf: where features are.
+        spaces: by label of a metric: in which spaces.
         real: the real set, or None.
         keys: the keys of its features.
     """
 
-    def __init__(self, config: RunConfig, store: FeatureStore, real: Real | None, keys: RealKeys) -> None:
-        self._config, self._store, self._real, self._keys = config, store, real, keys
-        self._settings = SetSettings(config.seed, config.level)
+    def __init__(
+        self, asked: SetAsk, shelf: Shelf, spaces: Mapping[str, SetSpaces], real: Real | None, keys: RealKeys
+    ) -> None:
+        self._asked, self._shelf, self._spaces, self._real, self._keys = asked, shelf, spaces, real, keys
+        self._settings = SetSettings(asked.seed, asked.level)
         self._memos: dict[Any, Memo] = {}
 
     def summaries(
@@ -67,7 +91,7 @@ class SetValues:
     def _of_metric(
         self, reader: FrameReader, frames: Sequence[Frame], planned: PlannedMetric
     ) -> tuple[list[Summary], list[Fault]]:
-        groups = _read_groups(reader, frames, planned, self._config.by)
+        groups = _read_groups(reader, frames, planned, self._asked.by)
         rows: list[Summary] = []
         faults: list[Fault] = []
         for group, own in groups.items():
@@ -81,12 +105,12 @@ class SetValues:
         gen = self._stored(planned, own.rows)
         real: StoredSet | FittedSet | None = None
         if metric.needs_real and self._real is not None:
-            real = self._real.fitted or self._stored(planned, [(key, 0) for key in self._keys.keys[planned.label]])
+            real = self._real.fitted or self._stored(planned, self._keys.rows[planned.label])
         size = None if real is None else real.n
-        n = self._config.n if _is_drawn(metric) else None
+        n = self._asked.n if _is_drawn(metric) else None
         fault = size_fault(metric, gen.n, size, n, fitted=isinstance(real, FittedSet))
         base: dict[str, Any] = {
-            "metric": metric.identity, "label": planned.label, "aggregate": "set", "level": self._config.level,
+            "metric": metric.identity, "label": planned.label, "aggregate": "set", "level": self._asked.level,
             "n_missing": dict(own.lost), "group": dict(group),
         }  # fmt: skip
         if fault:
@@ -95,9 +119,15 @@ class SetValues:
                 **base, value=None, low=None, high=None, ci_method=None, unit="picture", n=gen.n, n_units=0, note=told
             ), fault  # fmt: skip
         sides = self._drawn(metric, gen, real, n)
-        memo = self._memos.setdefault((group, planned.slots[0].space.hash), {})
-        found = metric.measure(sides[0], sides[1], self._settings, memo)
-        notes = [found.note, f"{n} of {gen.n} generated pictures drawn (seed {self._config.seed})" if n else None]
+        memo = self._memos.setdefault((group, self._spaces[planned.label].still.hash), {})
+        try:
+            found = metric.measure(sides[0], sides[1], self._settings, memo)
+        except NoValue as error:
+            return Summary(
+                **base, value=None, low=None, high=None, ci_method=None, unit="picture", n=sides[0].n, n_units=0,
+                note=f"{error.status}: {error.reason}",
+            ), None  # fmt: skip
+        notes = [found.note, f"{n} of {gen.n} generated pictures drawn (seed {self._asked.seed})" if n else None]
         return Summary(
             **base, value=float(found.value), low=found.low, high=found.high, sd=found.sd, ci_method=found.ci_method,
             unit=found.unit, n=sides[0].n, n_units=found.n_units or sides[0].n,
@@ -113,11 +143,8 @@ class SetValues:
             real = real.chosen(n, self._settings.rng("real")) if isinstance(real, StoredSet) else real
         return gen.features(), real.features() if isinstance(real, StoredSet) else real
 
-    def _stored(self, planned: PlannedMetric, rows: Sequence[tuple[bytes, int]]) -> StoredSet:
-        (slot,) = planned.slots
-        still = self._store.space(slot.space)
-        several = still if slot.several is None else self._store.space(slot.several)
-        return StoredSet(self._store, still, several, rows)
+    def _stored(self, planned: PlannedMetric, rows: Sequence[SetRow]) -> StoredSet:
+        return StoredSet(self._shelf, self._spaces[planned.label], rows)
 
 
 def _is_drawn(metric: SetMetric) -> bool:
@@ -139,7 +166,7 @@ def _read_groups(
         for columns in groupings:
             group = groups.setdefault(tuple((name, row[name]) for name in columns), _Rows([], Counter()))
             if row[status] == "ok" and row[key] is not None:
-                group.rows.append((row[key], unit))
+                group.rows.append(SetRow(row[key], unit, row[_PART]))
             else:
                 group.lost[str(row[status])] += 1
     methods = [group for group in groups if [name for name, _ in group] == ["method"]]
@@ -157,6 +184,7 @@ def _rows(reader: FrameReader, frames: Sequence[Frame], names: Sequence[str]) ->
     for frame in frames:
         table = reader.read(frame)
         columns = {name: _values(table, name) for name in dict.fromkeys(names)}
+        columns[_PART] = [frame.part] * table.num_rows
         for values in zip(*columns.values()):
             yield dict(zip(columns, values))
 
