@@ -79,7 +79,7 @@ def evaluate(
         allow_extra: accept files that no prompt names.
         model: encoder of the image-text metrics that name none.
         segmenter: segmenter of the metrics that segment and name none (docs/segmentation.md).
-        device: "auto", "cpu", "cuda", "cuda:1", "mps"; "cuda:all" starts a process a GPU.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps"; "cuda:all" starts a process a GPU, "cpu:4" four processes.
         dtype: "auto" (float32), "float32", "bfloat16", "float16".
         by: column, or columns whose combinations are summarised apart.
         max_failed: share of samples that may have a fault before `Run.exit_code` is 3.
@@ -214,16 +214,24 @@ def score(
     seg_prompt: str | Sequence[str] | None = None,
     pairs: bool = False,
     model: str | None = None,
+    segmenter: str | None = None,
     device: str = "auto",
     dtype: str = "auto",
     background: tuple[int, int, int] = _WHITE,
     max_pixels: int = 180_000_000,
     first_frame: bool = False,
+    truncation: str = "truncate",
     value_range: tuple[float, float] | None = None,
     cache_dir: str | None = None,
     offline: bool | None = None,
+    commercial_only: bool = False,
     base_url: str | None = None,
     api_key: str | None = None,
+    max_calls: int | None = None,
+    max_cost: float | None = None,
+    prices: Mapping[str, Any] | None = None,
+    requests_per_minute: float | None = None,
+    concurrency: int = 8,
 ) -> ScoreTable:
     """Scores single images; nothing is written anywhere.
 
@@ -238,6 +246,7 @@ def score(
         seg_prompt: the phrase, or phrases tried in order, that a segmenter finds the subject by.
         pairs: score image i with text i only; the lists must be equally long.
         model: encoder, when the metric names none.
+        segmenter: segmenter of a metric that masks the subject, when the metric names none.
         device: as in `evaluate`; so are the others.
         value_range: (low, high) of float arrays.
 
@@ -246,9 +255,11 @@ def score(
     """
     config = make_config(
         {
-            "metrics": (_asked(metric),), "model": model, "dtype": dtype, "device": device, "background": background,
-            "max_pixels": max_pixels, "first_frame": first_frame, "offline": offline, "cache_dir": _path(cache_dir),
-            "base_url": base_url, "api_key": api_key,
+            "metrics": (_asked(metric),), "model": model, "segmenter": segmenter, "dtype": dtype, "device": device,
+            "background": background, "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation,
+            "offline": offline, "cache_dir": _path(cache_dir), "commercial_only": commercial_only,
+            "base_url": base_url, "api_key": api_key, "max_calls": max_calls, "max_cost": max_cost, "prices": prices,
+            "requests_per_minute": requests_per_minute, "concurrency": concurrency,
         },
         source="the call",
     )  # fmt: skip

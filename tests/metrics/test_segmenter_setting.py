@@ -104,3 +104,31 @@ def test_presets_of_subjects_and_of_prompts() -> None:
 
     protocol = PROTOCOLS.get("genai-bench")()
     assert list(preset_settings("genai-bench")[0]["metrics"]) == [use.spec for use in protocol.uses]
+
+
+def test_score_takes_a_segmenter_a_mask_and_a_phrase(data: str) -> None:
+    def share(**more: Any) -> float:
+        table = beholder.score("clip_i_seg", images="a.png", references="a.png", model="fake", **more)
+        return float(table.rows[0].score.evidence["seg_area"])
+
+    assert share(seg_prompt="red", segmenter="color") == pytest.approx(0.25)
+    assert share(masks="mask.png") == pytest.approx(0.5)
+    assert share(masks="mask.png", seg_prompt="red", segmenter="color") == pytest.approx(0.25)
+    with pytest.raises(OptionError, match="--segmenter needs a metric that segments"):
+        beholder.score("clip_score", images="a.png", texts="red", model="fake", segmenter="color")
+
+
+def test_score_takes_them_on_the_command_line(data: str) -> None:
+    def share(*more: str) -> float:
+        line = ["score", "a.png", "-m", "clip_i_seg", "-r", "a.png", "--model", "fake", "--json", *more]
+        result = CliRunner().invoke(app, line)
+        assert result.exit_code == 0, result.stderr
+        return float(json.loads(result.stdout)["rows"][0]["evidence"]["seg_area"])
+
+    # The first phrase finds nothing, the second the square.
+    assert share("--seg-prompt", "green", "--seg-prompt", "red", "--segmenter", "color") == pytest.approx(0.25)
+    assert share("--mask", "mask.png") == pytest.approx(0.5)
+    wrong = CliRunner().invoke(app, ["score", "a.png", "-t", "red", "--model", "fake", "--segmenter", "color"])
+    assert (wrong.exit_code, "--segmenter needs a metric that segments" in wrong.stderr) == (2, True)
+    two = CliRunner().invoke(app, ["score", "a.png", "-m", "clip_i_seg", "-r", "a.png", "--mask", "b", "--mask", "c"])
+    assert two.exit_code == 2

@@ -66,7 +66,7 @@ Device = Annotated[
     str | None,
     typer.Option(
         metavar="DEVICE",
-        help="auto, cpu, cuda, cuda:N or mps; `run` takes cuda:all, a process a GPU. Default: auto.",
+        help="auto, cpu, cuda, cuda:N, mps; `run` takes cuda:all, a process a GPU, or cpu:N, N of them. Default: auto.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -106,6 +106,14 @@ RequestsPerMinute = Annotated[
 ]
 Concurrency = Annotated[
     str | None, typer.Option(metavar="N", help="Requests under way at once. Default: 8.", rich_help_panel=API)
+]
+CommercialOnly = Annotated[
+    bool | None,
+    typer.Option(
+        "--commercial-only",
+        help="Refuse models whose card does not say that commercial use is allowed, or whose licence was not checked.",
+        rich_help_panel=MODEL,
+    ),
 ]
 Background = Annotated[
     str | None,

@@ -108,14 +108,6 @@ RayAddress = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be computed, fetched and needed; compute nothing.")
 ]
-CommercialOnly = Annotated[
-    bool | None,
-    typer.Option(
-        "--commercial-only",
-        help="Refuse models whose card does not say that commercial use is allowed, or whose licence was not checked.",
-        rich_help_panel=options.MODEL,
-    ),
-]
 SETS = "Metrics of whole sets (fid, kid, recall …)"
 Real = Annotated[
     str | None,
@@ -133,6 +125,16 @@ Count = Annotated[
     str | None,
     typer.Option(
         "--n", metavar="N", help="Draw so many pictures of each set, by --seed. Default: all.", rich_help_panel=SETS
+    ),
+]
+Attributes = Annotated[
+    str | None,
+    typer.Option(
+        "--attributes",
+        metavar="FILE",
+        help="List of the attribute metrics (sad, pad, dependence, r_sad, placement, regional_kl, hcs) that name none: "
+        "a file, or faces, animals, scenes.",
+        rich_help_panel=SETS,
     ),
 ]
 Overwrite = Annotated[
@@ -177,10 +179,11 @@ def run(
     shard: ShardOption = None,
     engine: EngineOption = None,
     ray_address: RayAddress = None,
-    commercial_only: CommercialOnly = None,
+    commercial_only: options.CommercialOnly = None,
     real: Real = None,
     gen: Gen = None,
     n: Count = None,
+    attributes: Attributes = None,
     base_url: options.BaseUrl = None,
     max_calls: options.MaxCalls = None,
     max_cost: options.MaxCost = None,
@@ -202,13 +205,17 @@ def run(
     Example: beholder run --prompts prompts.csv --outputs 'out/{method}/{prompt_id}_{seed}.png' -m clip_score
 
     Example: beholder run --gen out/sdxl --real photos/ -m fid -m kid -m recall --n 5000
+
+    Example: beholder run --gen out/sdxl --real photos/ -m sad -m pad -m placement --attributes faces
     """
     from beholder._errors import OptionError
-    from beholder.cli.settings import gather
+    from beholder.cli.settings import gather, with_attributes
 
     if gen is not None and data is not None:
         raise OptionError("the generated set must be named once", got="DATA and --gen")
     data = data if gen is None else gen
+    if attributes is not None:
+        metric = with_attributes(metric or [], attributes)
     given: dict[str, Any] = {
         "data": data, "metrics": metric, "out": out, "prompts": prompts, "outputs": outputs, "mapping": mapping,
         "allow_extra": allow_extra, "model": model, "segmenter": segmenter, "device": device, "dtype": dtype,

@@ -36,6 +36,14 @@ def score(
         list[str] | None,
         typer.Option(metavar="TEXT", help="Reference caption of every picture, for variant=ref_hessel. Repeatable."),
     ] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Mask of the subject in each picture, in their order. Repeatable."),
+    ] = None,
+    seg_prompt: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Phrase that a segmenter finds the subject by; several are tried in order."),
+    ] = None,
     metric: Annotated[
         str, typer.Option("--metric", "-m", metavar="METRIC", help="Metric to score. See: beholder list.")
     ] = "clip_score",
@@ -43,6 +51,7 @@ def score(
         bool, typer.Option("--pairs", help="Score the first picture with the first text only, and so on.")
     ] = False,
     model: options.Model = None,
+    segmenter: options.Segmenter = None,
     device: options.Device = None,
     dtype: options.Dtype = None,
     cache_dir: options.CacheDir = None,
@@ -50,6 +59,13 @@ def score(
     background: options.Background = None,
     max_pixels: options.MaxPixels = None,
     first_frame: options.FirstFrame = None,
+    truncation: options.Truncation = None,
+    commercial_only: options.CommercialOnly = None,
+    base_url: options.BaseUrl = None,
+    max_calls: options.MaxCalls = None,
+    max_cost: options.MaxCost = None,
+    requests_per_minute: options.RequestsPerMinute = None,
+    concurrency: options.Concurrency = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -60,13 +76,17 @@ def score(
     Example: beholder score cat.png dog.png --text "a photo of a cat"
 
     Example: beholder score out/*.png -m clip_i --reference cat1.jpg --reference cat2.jpg
+
+    Example: beholder score a.png b.png -m clip_i_seg -r cat1.jpg --seg-prompt "a cat" --segmenter clipseg
     """
     import beholder.api
     from beholder.cli.settings import score_settings
 
     given = {
-        "model": model, "device": device, "dtype": dtype, "cache_dir": cache_dir, "offline": offline,
-        "background": background, "max_pixels": max_pixels, "first_frame": first_frame,
+        "model": model, "segmenter": segmenter, "device": device, "dtype": dtype, "cache_dir": cache_dir,
+        "offline": offline, "background": background, "max_pixels": max_pixels, "first_frame": first_frame,
+        "truncation": truncation, "commercial_only": commercial_only, "base_url": base_url, "max_calls": max_calls,
+        "max_cost": max_cost, "requests_per_minute": requests_per_minute, "concurrency": concurrency,
     }  # fmt: skip
     config = score_settings(given, metric, more=list(_missing_inputs(metric, text, reference)))
     table = beholder.api.score(
@@ -75,15 +95,25 @@ def score(
         texts=text or None,
         references=reference or None,
         reference_texts=reference_text or None,
+        masks=mask or None,
+        seg_prompt=seg_prompt or None,
         pairs=pairs,
         model=config.model,
+        segmenter=config.segmenter,
         device=config.device,
         dtype=config.dtype,
         background=config.background,
         max_pixels=config.max_pixels,
         first_frame=config.first_frame,
+        truncation=config.truncation,
         cache_dir=config.cache_dir,
         offline=config.offline,
+        commercial_only=config.commercial_only,
+        base_url=config.base_url,
+        max_calls=config.max_calls,
+        max_cost=config.max_cost,
+        requests_per_minute=config.requests_per_minute,
+        concurrency=config.concurrency,
     )
     if as_json:
         put_json(score_json(table))
