@@ -10,6 +10,7 @@ from typing import Any
 
 from beholder._errors import Fault, UserError
 from beholder.manifest._media import is_media
+from beholder.manifest.arrow_blocks import parquet_tables
 from beholder.manifest.cells import describe
 from beholder.manifest.columns import canonical_name
 from beholder.manifest.locations import folder_of, open_binary, open_text
@@ -45,6 +46,10 @@ class ParquetReader(RowReader):
         with self._open() as file:
             batches = file.iter_batches(batch_size=size, columns=wanted)
             yield from enumerate((row for batch in batches for row in batch.to_pylist()), 1)
+
+    def tables(self, mapping: Mapping[str, str]) -> Iterator[Any]:
+        with self._open() as file:
+            yield from parquet_tables(file)
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Any]:

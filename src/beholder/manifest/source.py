@@ -12,6 +12,7 @@ from typing import Any
 from beholder._errors import Fault, InputError, UserError
 from beholder.manifest.ids import Ledger
 from beholder.manifest.locations import is_remote, join
+from beholder.manifest.quick_look import count_of_sound_rows
 from beholder.manifest.rows import RowAdapter
 from beholder.manifest.schema import Sample
 
@@ -47,6 +48,10 @@ class RowReader(ABC):
 
     def count(self) -> int | None:
         """The number of rows, when it is known before reading."""
+        return None
+
+    def tables(self, mapping: Mapping[str, str]) -> Iterator[Any] | None:
+        """The rows as Arrow tables for a quick look (`quick_look`); None where there is none."""
         return None
 
 
@@ -124,8 +129,10 @@ class RowSource:
         if not self.replayable:
             self._peek(faults)
         else:
-            light = self._ids_are_columns()
-            self._count = sum(1 for _ in self._samples(self._reader.rows(check=True, light=light), faults))
+            self._count = self._quick_count()
+            if self._count is None:
+                light = self._ids_are_columns()
+                self._count = sum(1 for _ in self._samples(self._reader.rows(check=True, light=light), faults))
         if faults:
             raise InputError(self.name, sorted(faults, key=lambda fault: fault.row or 0))
 
@@ -136,6 +143,13 @@ class RowSource:
             faults: takes the faults of form, complete after the last sample.
         """
         yield from self._samples(self._rows(check=True), faults, doubles=True)
+
+    def _quick_count(self) -> int | None:
+        """The number of rows where a look at whole columns shows that all are sound, else None."""
+        if self._value_range is not None or is_remote(self.base):
+            return None
+        tables = self._reader.tables(self._mapping)
+        return None if tables is None else count_of_sound_rows(tables, self._mapping)
 
     def _samples(self, rows: Iterator[Row], faults: list[Fault], *, doubles: bool = False) -> Iterator[Sample]:
         from beholder.media.arrays import kept_apart

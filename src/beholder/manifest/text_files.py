@@ -6,12 +6,13 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from beholder._errors import Fault
+from beholder.manifest.arrow_blocks import csv_tables, json_tables
 from beholder.manifest.cells import describe
-from beholder.manifest.columns import canonical_name
+from beholder.manifest.columns import canonical_name, resolve
 from beholder.manifest.locations import folder_of, open_text, suffix_of
 from beholder.manifest.source import Row, RowReader
 
@@ -55,6 +56,9 @@ class JsonlReader(RowReader):
                 if line.isspace():
                     continue
                 yield number, _parse_line(line, number)
+
+    def tables(self, mapping: Mapping[str, str]) -> Iterator[Any]:
+        return json_tables(self.name)
 
 
 def _parse_line(line: str, number: int) -> dict[str, Any] | Fault:
@@ -107,6 +111,13 @@ class CsvReader(RowReader):
                     continue
                 number += 1
                 yield number, _csv_row(header, cells, number)
+
+    def tables(self, mapping: Mapping[str, str]) -> Iterator[Any] | None:
+        columns = self.columns() or ()
+        plan = resolve(columns, mapping)
+        with open_text(self.name, newline="") as lines:
+            separator = self._separator(lines)
+        return None if plan.faults else csv_tables(self.name, columns, separator, [column for column, _ in plan.fields])
 
     def _separator(self, lines: IO[str]) -> str:
         if suffix_of(self.name) == ".tsv":
