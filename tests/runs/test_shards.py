@@ -134,6 +134,11 @@ def test_the_config_keeps_what_auto_stood_for(monkeypatch: pytest.MonkeyPatch) -
     assert make_config({"shard": "auto"}).shard == "1/2"
     with pytest.raises(InputError, match="one way at a time"):
         make_config({"shard": "0/2", "device": "cuda:all"})
+    with pytest.raises(InputError, match="device cpu:2"):
+        make_config({"shard": "0/2", "device": "cpu:2"})
+    with pytest.raises(InputError, match="cpu:N"):
+        make_config({"device": "cpu:0"})
+    assert make_config({"shard": "0/2", "device": "cpu"}).shard == "0/2"
 
 
 def test_gaps_overlaps_and_unfinished_parts_are_all_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +271,7 @@ def test_two_processes_of_one_machine_equal_one(tmp_path: Path) -> None:
     data = write_set(tmp_path, 20, r3={"output": "img/none.png"})
     settings = {"data": str(data), "metrics": METRICS, "model": "fake", "store": str(tmp_path / "s")}
     one = whole(tmp_path, data, model="fake", store=str(tmp_path / "s1"))
-    joined = run_on(["cpu", "cpu"], make_config({**settings, "out": str(tmp_path / "two")}))
+    joined = beholder.evaluate(**settings, device="cpu:2", out=str(tmp_path / "two"))
     assert joined.scores.equals(one.scores)
     assert joined.summary == one.summary
     assert [part["count"] for part in joined.header["parts"]] == [2, 2]

@@ -43,7 +43,8 @@ def choose_device(asked: str, *, dtype: str) -> Any:
 
     kind, _, number = asked.partition(":")
     if kind not in ("auto", "cpu", "cuda", "mps") or (number and (kind != "cuda" or not number.isdigit())):
-        fix = "cuda:all is for `beholder run`, which starts a process a GPU" if number == "all" else None
+        several = number == "all" or kind == "cpu"
+        fix = "cuda:all and cpu:N are for `beholder run`, which starts a process a GPU, or N" if several else None
         raise OptionError("device must be auto, cpu, cuda, cuda:N or mps", got=repr(asked), fix=fix)
     if kind == "auto":
         kind = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"

@@ -58,7 +58,7 @@ class RunConfig(BaseModel):
     out: str | None = Field(None, description="run folder")
     by: tuple[str, ...] = Field((), description="columns to group the summary by")
     max_failed: float = Field(0.0, ge=0, le=1, description="allowed share of samples with a fault")
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:N, cuda:all (a process a GPU) or mps")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:N, mps; cuda:all: a process a GPU; cpu:N: N processes")
     batch_size: int | None = Field(
         None, gt=0, description="visuals in a batch; auto or None: the model's own, halved on need"
     )
@@ -100,8 +100,8 @@ class RunConfig(BaseModel):
     @field_validator("device")
     @classmethod
     def _known_device(cls, value: str) -> str:
-        if re.fullmatch(r"auto|cpu|cuda(:([0-9]+|all))?|mps", value) is None:
-            raise ValueError("Input should be auto, cpu, cuda, cuda:N, cuda:all or mps")
+        if re.fullmatch(r"auto|cpu(:[1-9][0-9]*)?|cuda(:([0-9]+|all))?|mps", value) is None:
+            raise ValueError("Input should be auto, cpu, cpu:N (N processes), cuda, cuda:N, cuda:all or mps")
         return value
 
     @field_validator("shard")
@@ -117,7 +117,7 @@ class RunConfig(BaseModel):
     def _one_way_to_spread(self) -> RunConfig:
         ways = {
             "shard": self.shard is not None,
-            "device cuda:all": self.device == "cuda:all",
+            f"device {self.device}": self.in_processes,
             "engine ray": self.engine == "ray",
         }
         asked = [name for name, there in ways.items() if there]
@@ -133,6 +133,11 @@ class RunConfig(BaseModel):
         if value != "auto" and value not in DTYPES:
             raise ValueError("Input should be auto, float32, bfloat16 or float16")
         return value
+
+    @property
+    def in_processes(self) -> bool:
+        """True where the device stands for several processes of this machine."""
+        return self.device == "cuda:all" or self.device.startswith("cpu:")
 
     @property
     def decode(self) -> DecodeOptions:

@@ -29,13 +29,17 @@ class ContentKey(NamedTuple):
     is_video: bool
 
 
-def default_workers() -> int:
-    """Decode threads: the processors that this process may use, 2 at least and 16 at most."""
+def processors() -> int:
+    """The processors that this process may use."""
     try:
-        count = len(os.sched_getaffinity(0))
-    except AttributeError:
-        count = os.cpu_count() or 2
-    return max(2, min(16, count))
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # a system that does not tell
+        return os.cpu_count() or 1
+
+
+def default_workers() -> int:
+    """Decode threads: one a processor, 2 at least and 16 at most."""
+    return max(2, min(16, processors()))
 
 
 def content_keys(

@@ -189,7 +189,7 @@ def execute(
     Raises:
         UserError: wrong settings, faults of the input's form, weights that are missing …: nothing was computed yet.
     """
-    if config.device == "cuda:all":
+    if config.in_processes:
         refuse_parts(config, metrics)
         from beholder.runs.workers import run_on_all
 

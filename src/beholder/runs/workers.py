@@ -1,4 +1,4 @@
-"""One run in several processes of this machine, one a GPU: each scores a shard, then the parts are joined."""
+"""One run in several processes of this machine, one a GPU or N on its processors: a shard each, then joined."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beholder.runs.atomic import default_store
 from beholder.runs.config import RunConfig
 from beholder.runs.file_systems import network_kind
 from beholder.runs.inputs import default_out
-from beholder.runs.make import default_workers
+from beholder.runs.make import default_workers, processors
 from beholder.runs.merge import merge
 from beholder.runs.plan import AskedMetric, is_registered
 from beholder.runs.progress import NoProgress, Progress
@@ -36,15 +36,22 @@ def run_on_all(
     source: SampleSource | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """`--device cuda:all`: a process for each GPU that this machine has.
+    """`--device cuda:all`: a process for each GPU that this machine has; `--device cpu:N`: N on its processors.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: there is no GPU.
     """
+    return run_on(_devices(config.device), config, metrics=metrics, source=source, progress=progress)
+
+
+def _devices(asked: str) -> list[str]:
+    kind, _, number = asked.partition(":")
+    if kind == "cpu":
+        return ["cpu"] * int(number)
     devices = [name for name in describe_devices()[0] if name.startswith("cuda")]
     if not devices:
         choose_device("cuda", dtype="float32")
-    return run_on(devices, config, metrics=metrics, source=source, progress=progress)
+    return devices
 
 
 def run_on(
@@ -107,7 +114,7 @@ class _Workers:
                 fix="Use a manifest and metrics by name, or one device",
             ) from error
         self._told: Any = context.Queue()
-        threads = max(1, (os.cpu_count() or 1) // len(work))
+        threads = max(1, processors() // len(work))
         self._processes = {
             shard.index: context.Process(
                 target=_work, args=(payload, str(shard), device, threads, self._told), daemon=True
