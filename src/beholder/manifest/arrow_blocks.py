@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -190,7 +190,7 @@ def _check_lines(block: bytes) -> int:
     return len(starts)
 
 
-def _text_columns(block: bytes) -> Mapping[str, Any]:
+def _text_columns(block: bytes) -> dict[str, Any]:
     """The keys of the first row that hold text: said beforehand, since Arrow takes some texts for points in time."""
     import pyarrow as pa
 

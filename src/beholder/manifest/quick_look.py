@@ -172,7 +172,7 @@ def _blank_ends(cell: Any) -> bool:
 def _any_blank(cell: Any) -> bool:
     import pyarrow.compute as pc
 
-    return len(cell) > 0 and _least(pc.binary_length(_stripped(cell))) == 0
+    return len(cell) > 0 and bool(_least(pc.binary_length(_stripped(cell))) == 0)
 
 
 def _least(numbers: Any) -> Any:
