@@ -215,8 +215,6 @@ def test_what_cannot_be_asked_for(tmp_path: Path, settings: dict[str, Any]) -> N
         evaluate(gen, metrics=["clip_score", "vendi"], real=gen, **out)
     with pytest.raises(OptionError, match="k must be at least 1"):
         evaluate(gen, metrics="recall(k=0)", real=gen, **out)
-    with pytest.raises(OptionError, match="one process"):
-        evaluate(gen, metrics="vendi", shard="0/2", **out)
     with pytest.raises(OptionError, match="takes metrics of samples"):
         beholder.score("vendi(model=fake)", images=gen[0]["output"])
     with pytest.raises(OptionError, match="prompt with two outputs"):

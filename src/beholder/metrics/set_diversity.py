@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import OptionError
+from beholder._errors import NoValue, OptionError
 from beholder.functional.diversity import mean_pair_distance, vendi_score
 from beholder.functional.set_draws import LEAST_ROWS, half_interval
 from beholder.metrics.set_distances import HALVES
@@ -22,7 +22,7 @@ from beholder.metrics.sets import (
     SetValue,
     model_option,
 )
-from beholder.records import MetricInfo, OptionInfo
+from beholder.records import MetricInfo, OptionInfo, Status
 
 DRAWS = 40
 
@@ -58,7 +58,9 @@ class DiversityMetric(SetMetric):
         groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
         values = np.sort([self.of_rows(rows[own]) for own in groups if len(own) >= 2])
         if not len(values):
-            raise OptionError(f"{self.info.name} needs a prompt with two outputs", got="none", fix="Use over=set")
+            raise NoValue(
+                Status.NOT_ENOUGH_EVIDENCE, "no prompt with two outputs; over=set takes all outputs at once"
+            )  # fmt: skip
         alone = len(groups) - len(values)
         note = f"{alone} prompts with one output are left out" if alone else None
         value, count = float(values.mean()), len(values)
@@ -87,8 +89,8 @@ _CARD: dict[str, Any] = {
     "family": "sets", "kind": "set", "inputs": ("output", "prompt"), "higher_is_better": None, "version": "1",
     "capability": "ImageTextEncoder", "default_model": DINO,
     "licence_note": "The encoder's licence stands in its card.",
-    "degenerate": "Fewer than 2 pictures, or no prompt with two outputs, are an error; an embedding without direction "
-    "leaves the set.",
+    "degenerate": "Fewer than 2 pictures are an error; no prompt with two outputs is no value (`not_enough_evidence`); "
+    "an embedding without direction leaves the set.",
 }  # fmt: skip
 _TASTE = "Varied is not good: noise is varied."
 

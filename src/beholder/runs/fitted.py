@@ -35,14 +35,15 @@ def is_fitted(name: Any) -> bool:
     return isinstance(name, (str, Path)) and str(name).lower().endswith(".npz")
 
 
-def write_fitted(path: str | Path, fit: Fit, n: int, about: dict[str, Any]) -> None:
-    """Writes mean and covariance, whole or not at all."""
+def write_fitted(path: str | Path, fit: Fit, n: int | None, about: dict[str, Any]) -> None:
+    """Writes mean and covariance, whole or not at all; their number too where it is known."""
     import io
 
     from beholder.runs.atomic import write_atomic
 
     sink = io.BytesIO()
-    np.savez(sink, mu=fit.mean, sigma=fit.cov, n=np.int64(n), about=np.array(json.dumps(about, sort_keys=True)))
+    known = {} if n is None else {"n": np.int64(n)}
+    np.savez(sink, mu=fit.mean, sigma=fit.cov, about=np.array(json.dumps(about, sort_keys=True)), **known)
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(Path(path), sink.getvalue())

@@ -5,6 +5,7 @@ journal.bin      append-only log of scored chunks (see journal.py)
 scores.parquet   one row a sample, in the order of the input; scores.csv the same for other tools
 summary.json     aggregates with intervals and counts by status
 sets.json        values of metrics of whole sets, where there are such metrics
+real.parquet     in a part of a run: its share of the real set, or real.npz, for `merge` (see set_parts.py)
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ from beholder.runs.config import RunConfig
 from beholder.runs.plan import Plan, PlannedMetric
 from beholder.runs.store import write_atomic
 
-FILES = ("run.json", "journal.bin", "scores.parquet", "scores.csv", "summary.json", "sets.json")
+FILES = (
+    "run.json",
+    "journal.bin",
+    "scores.parquet",
+    "scores.csv",
+    "summary.json",
+    "sets.json",
+    "real.parquet",
+    "real.npz",
+)
 _PACKAGES = (
     "beholder",
     "torch",

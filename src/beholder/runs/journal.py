@@ -30,10 +30,11 @@ _HEAD = struct.Struct("<4sIQI")
 
 @dataclass(frozen=True)
 class Frame:
-    """Where a frame lies in the file, and its header."""
+    """Where a frame lies in the file, and its header; of several journals that are joined, in which."""
 
     offset: int
     header: Mapping[str, Any]
+    part: int = 0
 
 
 class Journal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from beholder.runs.config import IDENTITY_FIELDS
 from beholder.runs.folder import RunFolder, differences, read_header
 from beholder.runs.inputs import group_columns, places_from
 from beholder.runs.journal import Frame, Journal
-from beholder.runs.plan import PlannedMetric
+from beholder.runs.plan import PlannedMetric, of_sets
 from beholder.runs.progress import NoProgress, Progress
 from beholder.runs.results import Run
+from beholder.runs.set_parts import JoinedSets, SetPart, measure_parts
 from beholder.runs.shards import PARTS
 from beholder.runs.store import FeatureStore
 
@@ -50,13 +51,6 @@ class Part:
         return self.header["status"] == "part" and self.header["shard"]["frames"] is not None
 
 
-@dataclass(frozen=True)
-class PartFrame(Frame):
-    """A frame of one of several parts."""
-
-    part: int
-
-
 class PartsReader:
     """Reads frames of several parts; one journal is open at a time, since there may be thousands."""
 
@@ -71,8 +65,6 @@ class PartsReader:
         return self._open[1]
 
     def read(self, frame: Frame) -> pa.Table:
-        if not isinstance(frame, PartFrame):
-            raise TypeError("a frame of a part is needed")
         return self.journal(frame.part).read(frame)
 
     def close(self) -> None:
@@ -90,7 +82,9 @@ def merge(
     metrics: Mapping[str, SampleMetric] | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Joins the parts of a sharded run into one; the call behind `beholder merge`. Nothing is computed again.
+    """Joins the parts of a sharded run into one; the call behind `beholder merge`.
+
+    Nothing is encoded or scored again; metrics of whole sets are measured here, over all rows.
 
     Args:
         folders: the run folder whose `parts` are joined, or the folders of the parts wherever they lie; several mix.
@@ -123,7 +117,11 @@ def merge(
         try:
             planned = _metrics(header, metrics or {})
             by = group_columns(header["asked"]["by"])
-            run = write_results(folder, reader, frames, planned, by=by, notices=_notices(parts))
+            sets = _sets(parts, header, reader, frames, planned, progress)
+            if sets.real is not None:
+                folder.header["real"] = sets.real
+            notices = [*_notices(parts), *sets.notices]
+            run = write_results(folder, reader, frames, planned, by=by, notices=notices, sets=sets.summaries)
         finally:
             folder.release()
     finally:
@@ -227,7 +225,7 @@ def _frames(parts: Sequence[Part], reader: PartsReader) -> list[Frame]:
             faults.append(Fault(f"{part.path / 'journal.bin'} cannot be read: {error.strerror or error}"))
             continue
         found = [journal.find(key) for key in part.header["shard"]["frames"]]
-        mine = [PartFrame(frame.offset, frame.header, at) for frame in found if frame is not None]
+        mine = [replace(frame, part=at) for frame in found if frame is not None]
         rows = sum(frame.header["rows"] for frame in mine)
         if len(mine) < len(found) or rows != part.stop - part.start:
             lost = f"{rows} of {part.stop - part.start} rows can be read"
@@ -249,7 +247,7 @@ def _check_ids(parts: Sequence[Part], reader: PartsReader, frames: Sequence[Fram
     for frame in frames:
         for name in _ids(reader, frame):
             if _short(name) in twice:
-                places.setdefault(name, []).append(frame.part if isinstance(frame, PartFrame) else 0)
+                places.setdefault(name, []).append(frame.part)
     doubled = [(name, found) for name, found in places.items() if len(found) > 1]
     faults = [
         Fault(f"the id {name!r} is in {' and in '.join(str(parts[at].path) for at in found)}")
@@ -279,6 +277,7 @@ def _common_out(parts: Sequence[Part]) -> Path:
 def _joined_header(parts: Sequence[Part], out: Path) -> dict[str, Any]:
     header = copy.deepcopy(dict(parts[0].header))
     del header["shard"]
+    header.pop("real", None)  # of a part: its share
     header["status"], header["finished"] = "running", None
     header["started"] = min(part.header["started"] for part in parts)
     header["asked"] = {**header["asked"], "shard": None, "out": str(out)}
@@ -315,6 +314,22 @@ def _metrics(header: Mapping[str, Any], own: Mapping[str, SampleMetric]) -> list
         PlannedMetric(own.get(item["label"]) or make_metric(parse_spec(item["identity"])), item["label"], ())
         for item in header["metrics"]
     ]
+
+
+def _sets(
+    parts: Sequence[Part],
+    header: Mapping[str, Any],
+    reader: PartsReader,
+    frames: Sequence[Frame],
+    planned: Sequence[PlannedMetric],
+    progress: Progress,
+) -> JoinedSets:
+    """Values of the metrics of whole sets."""
+    if of_sets(planned):
+        progress.stage("measuring sets", None)
+    return measure_parts(
+        [SetPart(part.path, part.header["shard"]) for part in parts], header["asked"], reader, frames, planned
+    )
 
 
 def _take_over(parts: Sequence[Part], store: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from beholder._errors import BeholderError, OptionError, UserError
+from beholder._errors import BeholderError, UserError
 from beholder.backends.pool import notices as model_notices
 from beholder.manifest.schema import Sample, SampleSource
 from beholder.media.arrays import kept_apart
@@ -29,11 +29,22 @@ from beholder.runs.inputs import (
     input_places,
 )
 from beholder.runs.journal import Frame, Journal
-from beholder.runs.plan import AskedMetric, Plan, look_ahead, make_metrics, make_plan, of_sets
+from beholder.runs.plan import AskedMetric, Plan, look_ahead, make_plan, of_sets
 from beholder.runs.progress import NoProgress, Progress
-from beholder.runs.real import Real, RealKeys, check_sizes, describe_real, encode_real, open_real
+from beholder.runs.real import (
+    Real,
+    RealKeys,
+    check_sizes,
+    describe_real,
+    encode_real,
+    open_real,
+    set_spaces,
+    share_of_real,
+)
 from beholder.runs.results import Run
-from beholder.runs.set_values import SetValues
+from beholder.runs.set_features import OneShelf
+from beholder.runs.set_parts import describe_part, write_share
+from beholder.runs.set_values import SetAsk, SetValues
 from beholder.runs.shards import Shard, ShardSource, parse_shard, part_folder
 from beholder.runs.store import FeatureStore, default_store
 from beholder.runs.streaming import score_samples, stream
@@ -129,14 +140,16 @@ class Session:
         self._real_keys = encode_real(
             self.real, self.plan, self.config, self.store, self._loaded, self.progress
         )  # fmt: skip
-        self.folder.header["real"] = describe_real(self.real, self._real_keys.keys)
+        self.folder.header["real"] = describe_real(self.real, self._real_keys.rows)
 
     def _set_values(self, frames: Sequence[Frame]) -> list[Summary]:
         """Values of the metrics of whole sets."""
         if not of_sets(self.plan.metrics):
             return []
         self.progress.stage("measuring sets", None)
-        values = SetValues(self.config, self.store, self.real, self._real_keys)
+        spaces = {planned.label: set_spaces(planned) for planned in of_sets(self.plan.metrics)}
+        asked = SetAsk.of(self.config.model_dump())
+        values = SetValues(asked, OneShelf(self.store), spaces, self.real, self._real_keys)
         return values.summaries(self.journal, frames, self.plan.metrics)
 
     def finish(self, frames: Sequence[Frame]) -> Run:
@@ -150,6 +163,8 @@ class Session:
             else []
         )
         if "shard" in self.folder.header:
+            share = self.folder.header["shard"].get("sets", {}).get("real")
+            write_share(self.folder.path, self.real, self._real_keys, share)
             self.folder.header["shard"]["frames"] = [frame.header["chunk"] for frame in frames]
             self.folder.header["notices"] = damaged
             self.journal.sync()
@@ -190,38 +205,21 @@ def execute(
         UserError: wrong settings, faults of the input's form, weights that are missing …: nothing was computed yet.
     """
     if config.in_processes:
-        refuse_parts(config, metrics)
         from beholder.runs.workers import run_on_all
 
-        return run_on_all(config, metrics=metrics, source=source, progress=progress)
+        return run_on_all(config, metrics=metrics, source=source, progress=progress, real=real)
     config, plan, source = preflight(config, metrics=metrics, source=source)
     part = None
     opened = open_real(config, plan, real)
     check_sizes(opened, plan, config, source)
     if config.shard is not None:
-        refuse_parts(config, metrics)
         source = ShardSource(source, parse_shard(config.shard))
-        part = source.describe(config.data)
+        opened = share_of_real(opened, source.shard)
+        part = source.describe(config.data) | describe_part(plan, config, opened, source.shard)
     session = Session(config, plan, source_name=source.name, progress=progress, part=part, real=opened)
     for text in (*source.notices, *(text for model in plan.models.values() for text in model_notices(model))):
         session.progress.notice(text)
     return session.run(source, before=_other_engine(config))
-
-
-def refuse_parts(config: RunConfig, metrics: Sequence[AskedMetric] | None) -> None:
-    """Says that a set is measured whole.
-
-    Raises:
-        OptionError: a run in parts has a metric of whole sets.
-    """
-    made = make_metrics(metrics if metrics is not None else config.metrics, model=config.model)
-    found = [metric.identity for metric, _ in made if metric.info.kind == "set"]
-    if found:
-        raise OptionError(
-            "metrics of whole sets are measured in one process",
-            got=", ".join(found) + ", with a run in parts",
-            fix="Run the parts without them, then these alone on the same --store: features are made once",
-        )
 
 
 def preflight(

@@ -84,7 +84,7 @@ class SetValues:
         for planned in of_sets(metrics):
             rows, faults = self._of_metric(reader, frames, planned)
             if faults and not any(row.value is not None for row in rows):
-                raise OptionError(faults[0][0], got=faults[0][1], fix=faults[0][2])
+                raise OptionError(faults[0][0], got=faults[0][1], fix=faults[0][2] or None)
             found += rows
         return found
 
@@ -113,20 +113,20 @@ class SetValues:
             "metric": metric.identity, "label": planned.label, "aggregate": "set", "level": self._asked.level,
             "n_missing": dict(own.lost), "group": dict(group),
         }  # fmt: skip
-        if fault:
-            told = f"{fault[0]}; got {fault[1]}. {fault[2]}"
+        sides, found = None, None
+        if fault is None:
+            sides = self._drawn(metric, gen, real, n)
+            memo = self._memos.setdefault((group, self._spaces[planned.label].still.hash), {})
+            try:
+                found = metric.measure(sides[0], sides[1], self._settings, memo)
+            except NoValue as error:
+                fault = f"{metric.identity} needs more in a set: {error.status}", error.reason, ""
+        if sides is None or found is None:
+            must, got, fix = fault or ("", "", "")
+            told = f"{must}; got {got}. {fix}".strip()
             return Summary(
                 **base, value=None, low=None, high=None, ci_method=None, unit="picture", n=gen.n, n_units=0, note=told
             ), fault  # fmt: skip
-        sides = self._drawn(metric, gen, real, n)
-        memo = self._memos.setdefault((group, self._spaces[planned.label].still.hash), {})
-        try:
-            found = metric.measure(sides[0], sides[1], self._settings, memo)
-        except NoValue as error:
-            return Summary(
-                **base, value=None, low=None, high=None, ci_method=None, unit="picture", n=sides[0].n, n_units=0,
-                note=f"{error.status}: {error.reason}",
-            ), None  # fmt: skip
         notes = [found.note, f"{n} of {gen.n} generated pictures drawn (seed {self._asked.seed})" if n else None]
         return Summary(
             **base, value=float(found.value), low=found.low, high=found.high, sd=found.sd, ci_method=found.ci_method,

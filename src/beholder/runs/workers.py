@@ -23,6 +23,7 @@ from beholder.runs.make import default_workers, processors
 from beholder.runs.merge import merge
 from beholder.runs.plan import AskedMetric, is_registered
 from beholder.runs.progress import NoProgress, Progress
+from beholder.runs.real import check_sizes, open_real
 from beholder.runs.results import Run
 from beholder.runs.shards import Shard, part_folder
 
@@ -35,13 +36,14 @@ def run_on_all(
     metrics: Sequence[AskedMetric] | None = None,
     source: SampleSource | None = None,
     progress: Progress | None = None,
+    real: Any = None,
 ) -> Run:
     """`--device cuda:all`: a process for each GPU that this machine has; `--device cpu:N`: N on its processors.
 
     Raises:
         DeviceError: there is no GPU.
     """
-    return run_on(_devices(config.device), config, metrics=metrics, source=source, progress=progress)
+    return run_on(_devices(config.device), config, metrics=metrics, source=source, progress=progress, real=real)
 
 
 def _devices(asked: str) -> list[str]:
@@ -61,6 +63,7 @@ def run_on(
     metrics: Sequence[AskedMetric] | None = None,
     source: SampleSource | None = None,
     progress: Progress | None = None,
+    real: Any = None,
 ) -> Run:
     """A process for each of some devices, which may be equal ("cpu", "cpu"); as `session.execute` otherwise.
 
@@ -74,9 +77,10 @@ def run_on(
     progress = progress or NoProgress()
     config = config.model_copy(update={"device": devices[0]})
     if len(devices) == 1:
-        return execute(config, metrics=metrics, source=source, progress=progress)
+        return execute(config, metrics=metrics, source=source, progress=progress, real=real)
     given = source
     config, plan, source = preflight(config, metrics=metrics, source=source)
+    check_sizes(open_real(config, plan, real), plan, config, source)
     out = Path(config.out) if config.out else default_out(config, plan)
     settings: dict[str, Any] = {"out": str(out)}
     settings["workers"] = config.workers or max(2, default_workers() // len(devices))
@@ -88,7 +92,7 @@ def run_on(
     count = source.count()
     passes = max(1, len(plan.models)) if source.replayable else 1
     progress.stage(f"scoring in {len(devices)} processes", None if count is None else passes * count)
-    _Workers(config, metrics, given, list(zip(shards, devices))).run(progress)
+    _Workers(config, metrics, given, real, list(zip(shards, devices))).run(progress)
     own = {item.label: item.metric for item in plan.metrics if not is_registered(item.metric)}
     parts = [part_folder(out, shard) for shard in shards]
     return merge(parts, out=out, overwrite=config.overwrite, metrics=own, progress=progress)
@@ -102,11 +106,12 @@ class _Workers:
         config: RunConfig,
         metrics: Sequence[AskedMetric] | None,
         source: SampleSource | None,
+        real: Any,
         work: Sequence[tuple[Shard, str]],
     ) -> None:
         context = multiprocessing.get_context("spawn")
         try:
-            payload = pickle.dumps((config, metrics, source, registered()))
+            payload = pickle.dumps((config, metrics, source, real, registered()))
         except Exception as error:
             raise OptionError(
                 "metrics, encoders and data that are objects must be picklable for a run in several processes",
@@ -194,12 +199,12 @@ def _work(payload: bytes, shard: str, device: str, threads: int, told: Any) -> N
 
     threading.Thread(target=_end_with_parent, daemon=True).start()
     limit_threads(threads)
-    config, metrics, source, models = pickle.loads(payload)  # what the parent process just made
+    config, metrics, source, real, models = pickle.loads(payload)  # what the parent process just made
     registered_all(models)
     config = config.model_copy(update={"shard": shard, "device": device})
     index = int(shard.partition("/")[0])
     try:
-        execute(config, metrics=metrics, source=source, progress=_Teller(index, told))
+        execute(config, metrics=metrics, source=source, progress=_Teller(index, told), real=real)
         told.put((index, "done", None))
     except UserError as error:
         told.put((index, "error", error))
