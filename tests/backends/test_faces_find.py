@@ -25,7 +25,7 @@ from beholder._errors import (
 from beholder.backends import cards_faces, hub
 from beholder.backends.base import LoadOptions
 from beholder.backends.faces import find
-from beholder.backends.pool import list_models, load_model, resolve_model
+from beholder.backends.pool import list_models, load_model, notices, resolve_model
 from beholder.media.base import Picture
 
 OFFLINE = LoadOptions(offline=True)
@@ -140,8 +140,8 @@ def test_a_named_file_and_equal_files_have_one_hash(tmp_path: Path) -> None:
 def test_wrong_names_and_dtypes() -> None:
     with pytest.raises(UnknownNameError, match=r"retinaface:mobilenet0\.25"):
         face_model("retinaface:mobilenet")
-    with pytest.raises(OptionError, match="float32"):
-        resolve_model("retinaface", capability="FaceAnalyser", dtype="bfloat16", options=OFFLINE)
+    with pytest.raises(OptionError, match="dtype must be"):
+        resolve_model("retinaface", capability="FaceAnalyser", dtype="int8", options=OFFLINE)
     with pytest.raises(OptionError, match="FaceAnalyser"):
         resolve_model("retinaface")
 
@@ -255,3 +255,14 @@ def test_a_fetch_that_fails_leaves_nothing(server: tuple[str, Path], tmp_path: P
     with pytest.raises(WeightsMismatchError, match="must have sha256"):
         hub.fetch_url(f"{address}/some.pth", "some.pth", options, name="x", sha256="0" * 64)
     assert list((tmp_path / "weights").iterdir()) == []
+
+
+def test_face_models_run_in_float32_whatever_is_asked_and_say_so(packages: set[str], tmp_path: Path) -> None:
+    path = f"retinaface:{save_retinaface(tmp_path)}"
+    plain = face_model(path)
+    asked = resolve_model(path, capability="FaceAnalyser", dtype="bf16", options=OFFLINE)
+    assert asked.dtype == "float32"
+    assert asked.key == plain.key
+    told = f"{plain.id} has no other dtype than float32 and runs in that, not in bf16"
+    assert notices(asked, dtype="bf16")[0] == told
+    assert told not in (*notices(plain), *notices(plain, dtype="fp32"))

@@ -32,6 +32,16 @@ def choose_dtype(asked: str, *, size_bytes: int) -> str:
     return DTYPES[asked]
 
 
+def only_float32(asked: str) -> str:
+    """float32, for models that have no other dtype; where another was asked for, the run says so (`pool.notices`).
+
+    Raises:
+        OptionError: not a dtype that is offered.
+    """
+    choose_dtype(asked, size_bytes=0)
+    return "float32"
+
+
 def choose_device(asked: str, *, dtype: str) -> Any:
     """The torch device for `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
 

@@ -12,7 +12,7 @@ from beholder._errors import BeholderError, ModelError, OptionError, UnknownName
 from beholder._registry import Broken, Registry
 from beholder.backends.base import Columns, Engine, ImageTextEncoder, LoadOptions, PatchEncoder, ResolvedModel
 from beholder.backends.cards import aliases, card_of, known_ids
-from beholder.backends.devices import LARGE
+from beholder.backends.devices import LARGE, choose_dtype
 from beholder.backends.files import read_json
 from beholder.backends.kinds import KINDS
 from beholder.backends.names import BUILT_IN, parse_name
@@ -261,9 +261,16 @@ def broken_engines() -> list[Broken]:
     ]
 
 
-def notices(resolved: ResolvedModel) -> list[str]:
-    """What a user should know before a model is loaded, in plain words."""
+def notices(resolved: ResolvedModel, *, dtype: str = "auto") -> list[str]:
+    """What a user should know before a model is loaded, in plain words.
+
+    Args:
+        resolved: the model.
+        dtype: the dtype that was asked for.
+    """
     lines = []
+    if resolved.dtype == "float32" and choose_dtype(dtype, size_bytes=0) != "float32":
+        lines.append(f"{resolved.id} has no other dtype than float32 and runs in that, not in {dtype}")
     size = resolved.card.size_bytes or 0
     if size > LARGE:
         lines.append(f"{resolved.id} is large: {size / 1e9:.1f} GB of weights, run in {resolved.dtype}")

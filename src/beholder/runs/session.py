@@ -217,7 +217,8 @@ def execute(
         opened = share_of_real(opened, source.shard)
         part = source.describe(config.data) | describe_part(plan, config, opened, source.shard)
     session = Session(config, plan, source_name=source.name, progress=progress, part=part, real=opened)
-    for text in (*source.notices, *(text for model in plan.models.values() for text in model_notices(model))):
+    of_models = [text for model in plan.models.values() for text in model_notices(model, dtype=config.dtype)]
+    for text in (*source.notices, *of_models):
         session.progress.notice(text)
     return session.run(source, before=_other_engine(config))
 

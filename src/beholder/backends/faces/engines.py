@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import OptionError, UnknownNameError
+from beholder._errors import UnknownNameError
 from beholder.backends import cards_faces as names
 from beholder.backends.base import LoadOptions, ResolvedModel
 from beholder.backends.cards import all_cards, card_of
-from beholder.backends.devices import choose_dtype
+from beholder.backends.devices import only_float32
 from beholder.backends.faces.find import Need, Part, find_parts
 from beholder.backends.hashes import beholder_cache, combined_sha256
 from beholder.backends.names import BUILT_IN, parse_name
@@ -63,8 +63,7 @@ class FaceEngine:
         if parsed.path is None and card is None:
             raise UnknownNameError("model", name, [item.id for item in self.cards()], fix="Or name a folder with it")
         card = card or dataclasses.replace(known, id=parsed.id, weights=f"./{parsed.weights}", sha256={}, aliases=())
-        if choose_dtype(dtype, size_bytes=0) != "float32":
-            raise OptionError("face models run in float32", got=dtype)
+        dtype = only_float32(dtype)
         need = self._need(name, card if parsed.path is None else dataclasses.replace(card, source=known.source))
         found = find_parts(need, options, named=parsed.path)
         preprocessing = {**self._preprocessing, **self._versions()}
@@ -81,7 +80,7 @@ class FaceEngine:
             location=str(next(iter(found.values())).parent),
             weights_sha256=combined_sha256(found),
             preprocessing=preprocessing,
-            dtype="float32",
+            dtype=dtype,
             locations={role: str(path) for role, path in found.items()},
             capability="FaceAnalyser",
         )
