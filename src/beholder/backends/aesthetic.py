@@ -10,7 +10,6 @@ There is no way to score an embedding that was not normalised: that is the class
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import ModelError, NoValue, UnknownNameError, WeightsMismatchError
+from beholder._errors import ModelError, NoValue, WeightsMismatchError
 from beholder.backends import cards_scores as names
 from beholder.backends.base import LoadOptions, Made, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
+from beholder.backends.describing import CardEngine, describe_parts
 from beholder.backends.faces.find import Need, Part, find_parts
-from beholder.backends.hashes import beholder_cache, combined_sha256
+from beholder.backends.hashes import beholder_cache
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.places import Place
 from beholder.backends.torch_io import read_states
@@ -43,22 +42,15 @@ _VARIABLES = {"laion-v2": OPENS2V_VARIABLE}
 _PREPROCESSING = {"embedding": "L2-normalised", "arithmetic": "float64"}
 
 
-class AestheticEngine:
+class AestheticEngine(CardEngine):
     """Heads on embeddings, found by name or by file."""
 
     name = "aesthetic"
 
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
-
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         """A head runs in float64 whatever dtype was asked for: it is small and decides the value."""
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        card = card_of(parsed.id)
-        if card is None and parsed.path is None:
-            known = [item.id for item in self.cards()]
-            raise UnknownNameError("aesthetic head", name, known, fix=f"There is {' and '.join(known)}; or name a file")
-        card = card or ModelCard(
+        card = self.card(parsed, what="aesthetic head", fix="There is {known}; or name a file") or ModelCard(
             id=parsed.id, engine=self.name, family="aesthetic", arch="linear", weights=f"./{parsed.weights}",
             capabilities=("EmbeddingHead",),
         )  # fmt: skip
@@ -67,19 +59,13 @@ class AestheticEngine:
             name, card, (_PARTS[kind],), variable=_VARIABLES.get(kind),
             homes=(Place(beholder_cache(), "our cache"),), url=_URLS[kind] if parsed.path is None else None,
         )  # fmt: skip
-        file = find_parts(need, options, named=parsed.path)["head"]
-        card = dataclasses.replace(
-            card, files=(file.name,), size_bytes=file.stat().st_size, preprocessing=_PREPROCESSING
-        )
-        return ResolvedModel(
-            asked=name,
-            id=parsed.id,
-            card=card,
-            location=str(file),
-            weights_sha256=combined_sha256({"head": file}),
-            preprocessing=_PREPROCESSING,
-            dtype="float32",
+        return describe_parts(
+            parsed,
+            card,
+            find_parts(need, options, named=parsed.path),
             capability="EmbeddingHead",
+            dtype="float32",
+            preprocessing=_PREPROCESSING,
         )
 
     def load(self, model: ResolvedModel, *, device: str) -> AestheticHead:

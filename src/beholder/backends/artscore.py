@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import ModelError, OptionError, UnknownNameError, WeightsMismatchError
+from beholder._errors import ModelError, OptionError, WeightsMismatchError
 from beholder.backends import cards_scores as names
 from beholder.backends.base import ImageScorer, LoadOptions, Made, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
-from beholder.backends.devices import choose_device, choose_dtype
+from beholder.backends.describing import CardEngine, describe_parts
+from beholder.backends.devices import choose_device, choose_dtype, release_memory
 from beholder.backends.faces.find import Need, Part, find_parts
-from beholder.backends.hashes import beholder_cache, combined_sha256
+from beholder.backends.hashes import beholder_cache
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.own_networks import assign_weights
 from beholder.backends.places import Place
@@ -47,39 +47,25 @@ _PIXELS = {
 _PART = Part("checkpoint", names.ARTSCORE_FILE, ("ckpt",))
 
 
-class ArtScoreEngine:
+class ArtScoreEngine(CardEngine):
     """The published checkpoint, and local ones."""
 
     name = "artscore"
 
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
-
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        card = card_of(parsed.id)
-        if card is None and parsed.path is None:
-            known = [item.id for item in self.cards()]
-            raise UnknownNameError("ArtScore model", name, known, fix=f"There is {' and '.join(known)}; or name a file")
-        card = card or ModelCard(
+        card = self.card(parsed, what="ArtScore model", fix="There is {known}; or name a file") or ModelCard(
             id=parsed.id, engine=self.name, family="artscore", arch="resnet", weights=f"./{parsed.weights}",
             capabilities=("ImageScorer",), notes=self.cards()[0].notes,
         )  # fmt: skip
         file = _find(parsed, card, options)
-        size = file.stat().st_size
-        preprocessing = {resize: pixels.as_json() for resize, pixels in _PIXELS.items()}
-        full = dataclasses.replace(
-            card, files=(file.name,), size_bytes=size, preprocessing=preprocessing, input_size=(SIDE, SIDE)
-        )
-        return ResolvedModel(
-            asked=name,
-            id=parsed.id,
-            card=full,
-            location=str(file),
-            weights_sha256=combined_sha256({"checkpoint": file}),
-            preprocessing=preprocessing,
-            dtype=choose_dtype(dtype, size_bytes=size),
+        return describe_parts(
+            parsed,
+            dataclasses.replace(card, input_size=(SIDE, SIDE)),
+            {"checkpoint": file},
             capability="ImageScorer",
+            dtype=choose_dtype(dtype, size_bytes=file.stat().st_size),
+            preprocessing={resize: pixels.as_json() for resize, pixels in _PIXELS.items()},
         )
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageScorer:
@@ -183,10 +169,7 @@ class ArtScorer:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
 
 def architecture(state: Mapping[str, Any]) -> tuple[str, bool]:

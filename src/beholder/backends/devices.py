@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from beholder._errors import DeviceError, OptionError
@@ -114,8 +117,43 @@ def describe_devices() -> tuple[dict[str, str], int]:
     return found, torch.get_num_threads()
 
 
+def release_memory(device: Any) -> None:
+    """Gives back what networks that were let go of still hold on a GPU; nothing to do elsewhere."""
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.empty_cache()
+
+
 def limit_threads(count: int) -> None:
     """Lets this process use so many threads for a model on the CPU, where several processes share the machine."""
     import torch
 
     torch.set_num_threads(max(1, count))
+
+
+def device_memory(asked: str) -> int:
+    """Bytes of memory of the device that a model would run on: the GPU's own, or the machine's. Needs no torch.
+
+    Raises:
+        OptionError, DeviceError: as `choose_device`.
+    """
+    try:
+        import torch
+    except ImportError:
+        return _machine_memory()
+    device = choose_device(asked, dtype="float32")
+    if device.type != "cuda":
+        return _machine_memory()
+    return int(torch.cuda.get_device_properties(device.index or 0).total_memory)
+
+
+def _machine_memory() -> int:
+    """Bytes of the machine's memory, or of what its container may use; 8 GiB where neither can be told."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 8 << 30
+    with suppress(OSError, ValueError):
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return total

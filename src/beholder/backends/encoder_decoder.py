@@ -14,7 +14,7 @@ import numpy as np
 
 from beholder._errors import OptionError, WeightsMismatchError
 from beholder.backends.base import Made, ResolvedModel
-from beholder.backends.devices import choose_device
+from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.hf_text import find_ending, load_tokenizer
 from beholder.backends.preprocess import Preprocessing
 from beholder.backends.tensors import normalise, to_numpy, to_torch
@@ -127,10 +127,7 @@ class T5AnswerScorer:
         """Releases the networks and, on a GPU, their memory."""
         self._language = None
         self._drop()
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
     def _build(self) -> None:
         raise NotImplementedError

@@ -22,7 +22,7 @@ import numpy as np
 from beholder._errors import OptionError
 from beholder._hashing import hash_json
 from beholder.backends.base import Columns, ImageTextEncoder, LoadOptions, ResolvedModel
-from beholder.backends.cards import all_cards
+from beholder.backends.describing import CardEngine
 from beholder.backends.names import parse_name
 from beholder.media.base import DecodeOptions, Picture
 from beholder.records import ModelCard
@@ -201,13 +201,10 @@ class FakeEncoder:
         )
 
 
-class FakeEngine:
+class FakeEngine(CardEngine):
     """Makes fake encoders by name."""
 
     name = "fake"
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         return _by_name(name).model

@@ -21,12 +21,19 @@ import numpy as np
 from beholder._errors import ModelError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import Columns, LoadOptions, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
+from beholder.backends.cards import card_of
 from beholder.backends.cards_opens2v import GME_REPO
-from beholder.backends.devices import LARGE, choose_device, choose_dtype
-from beholder.backends.files import choose_hf, find_fault, list_files, read_json
+from beholder.backends.describing import (
+    TRANSFORMERS,
+    CardEngine,
+    describe_files,
+    repository,
+    weights_size,
+    whole_files,
+)
+from beholder.backends.devices import LARGE, choose_device, release_memory
+from beholder.backends.files import choose_hf, list_files, read_json
 from beholder.backends.gme_pixels import PatchPicture
-from beholder.backends.hashes import combined_sha256
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.tensors import to_numpy, to_torch
 from beholder.backends.torch_io import load_transformers
@@ -58,19 +65,16 @@ def prompt_form(text: str = "", *, instruction: str = PLAIN, tokens: int = 0) ->
     )
 
 
-class GmeEngine:
+class GmeEngine(CardEngine):
     """GME models in transformers' layout: from the hub or from a folder."""
 
     name = "gme"
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
         """The hub files that a model needs; none for a local one."""
         if _folder(parsed) is not None:
             return []
-        return [hub.Wanted(parsed.asked, *_repository(parsed), choose_hf, card_of(parsed.id))]
+        return [hub.Wanted(parsed.asked, *repository(parsed), choose_hf, card_of(parsed.id))]
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The files of a local folder.
@@ -84,13 +88,7 @@ class GmeEngine:
             raise WeightsMissingError(
                 f"{parsed.asked} must be a folder in transformers' layout{named}", got=f"no folder {folder}"
             )
-        choice = choose_hf(list_files(folder))
-        reason = find_fault(folder, choice)
-        if reason is not None:
-            raise WeightsMissingError(
-                f"{parsed.asked} must be a whole model in transformers' layout{named}", got=reason
-            )
-        return hub.Found(folder, choice)
+        return whole_files(folder, choose_hf(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}{named}")
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
@@ -102,7 +100,6 @@ class GmeEngine:
                 "a GME model must be a Qwen2-VL in transformers' own layout",
                 got=f"model_type {config.get('model_type')!r} in {parsed.asked}",
             )
-        size = sum((found.folder / item).stat().st_size for item in found.files.weights)
         pixels = PatchPicture(image_settings(found.folder))
         preprocessing = {
             **pixels.as_json(),
@@ -115,23 +112,14 @@ class GmeEngine:
             id=parsed.id, engine=self.name, family="gme", arch="qwen2_vl", weights=parsed.weights,
             source=None if parsed.path is not None else parsed.weights,
         )  # fmt: skip
-        return ResolvedModel(
-            asked=name,
-            id=parsed.id,
-            card=dataclasses.replace(
-                card,
-                revision=found.revision,
-                files=found.files.all,
-                size_bytes=size,
-                preprocessing=preprocessing,
-                embed_dim=_width(config),
-            ),
-            location=str(found.folder),
-            weights_sha256=combined_sha256({f"model/{item}": found.folder / item for item in found.files.all}),
-            preprocessing=preprocessing,
+        return describe_files(
+            parsed,
+            dataclasses.replace(card, embed_dim=_width(config)),
+            found,
+            capability="ImageTextEncoder",
             # OpenS2V runs it in float16.
-            dtype="float16" if dtype == "auto" and size > LARGE else choose_dtype(dtype, size_bytes=size),
-            details={"weights": list(found.files.weights)},
+            dtype="float16" if dtype == "auto" and weights_size(found) > LARGE else dtype,
+            preprocessing=preprocessing,
         )
 
     def load(self, model: ResolvedModel, *, device: str) -> GmeEncoder:
@@ -195,10 +183,7 @@ class GmeEncoder:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
     def _ids(self, text: str) -> list[int]:
         found = self._tokenizer(text, add_special_tokens=False, return_attention_mask=False)
@@ -264,8 +249,3 @@ def _folder(parsed: ModelName) -> Path | None:
     if named and parsed.revision is None and parsed.weights == GME_REPO:
         return Path(named).expanduser()
     return None
-
-
-def _repository(parsed: ModelName) -> tuple[str, str | None]:
-    repo, _, revision = parsed.weights.partition("@")
-    return repo, parsed.revision or revision or None

@@ -11,16 +11,15 @@ Both have the head "itc": BLIP the cosine of the projected class token and [CLS]
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from beholder._errors import ModelError
 from beholder.backends import hub
 from beholder.backends.base import LoadOptions, Matcher, ResolvedModel
-from beholder.backends.cards import all_cards, card_of, refuse_planned
-from beholder.backends.devices import choose_dtype
+from beholder.backends.cards import card_of, refuse_planned
+from beholder.backends.describing import CardEngine, describe_files, plain_card
 from beholder.backends.files import read_json
-from beholder.backends.hashes import combined_sha256
 from beholder.backends.hf_clip import find_files
 from beholder.backends.hf_config import image_config
 from beholder.backends.matching import MAX_TOKENS, PairMatcher, describe_text
@@ -33,13 +32,10 @@ _SIZES = {"blip": 384, "blip-2": 224}
 """Model types that are served, and the picture side that their configuration may leave out."""
 
 
-class BlipEngine:
+class BlipEngine(CardEngine):
     """BLIP and BLIP-2 in transformers' layout: from the hub or from a folder."""
 
     name = "hf"
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
@@ -79,25 +75,15 @@ def _describe(parsed: ModelName, card: ModelCard | None, found: hub.Found, dtype
             fix="The two files must belong together",
         )
     preprocessing = {**pixels.as_json(), "text": describe_text(MAX_TOKENS)}
-    size = sum((found.folder / name).stat().st_size for name in found.files.weights)
-    plain = ModelCard(
-        id=parsed.id, engine="hf", family=kind, arch=kind, weights=parsed.id.partition(":")[2].partition("@")[0],
-        source=None if parsed.path is not None else parsed.weights,
-    )  # fmt: skip
-    full = dataclasses.replace(
-        card or plain, revision=found.revision, files=found.files.all, size_bytes=size,
-        input_size=pixels.input_size, preprocessing=preprocessing, context_length=MAX_TOKENS,
-    )  # fmt: skip
-    return ResolvedModel(
-        asked=parsed.asked,
-        id=parsed.id,
-        card=full,
-        location=str(found.folder),
-        weights_sha256=combined_sha256({f"model/{name}": found.folder / name for name in found.files.all}),
-        preprocessing=preprocessing,
-        dtype=choose_dtype(dtype, size_bytes=size),
-        details={"model_type": kind, "weights": list(found.files.weights)},
+    card = card or plain_card(parsed, engine="hf", family=kind)
+    return describe_files(
+        parsed,
+        dataclasses.replace(card, input_size=pixels.input_size, context_length=MAX_TOKENS),
+        found,
         capability="Matcher",
+        dtype=dtype,
+        preprocessing=preprocessing,
+        details={"model_type": kind},
     )
 
 

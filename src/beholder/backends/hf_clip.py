@@ -12,18 +12,25 @@ import numpy as np
 from beholder._errors import ModelError, UnknownNameError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import Columns, ImageTextEncoder, LoadOptions, ResolvedModel
-from beholder.backends.cards import DEMO_FOLDER, PICKSCORE_PROCESSOR, all_cards, card_of, refuse_planned
-from beholder.backends.devices import choose_device, choose_dtype
+from beholder.backends.cards import DEMO_FOLDER, PICKSCORE_PROCESSOR, card_of, refuse_planned
+from beholder.backends.describing import (
+    TRANSFORMERS,
+    CardEngine,
+    describe_files,
+    local_folder,
+    paths_of,
+    plain_card,
+    whole_files,
+)
+from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import (
     Choice,
     choose_hf,
     choose_hf_weights,
     choose_processor,
-    find_fault,
     list_files,
     read_json,
 )
-from beholder.backends.hashes import combined_sha256
 from beholder.backends.hf_config import (
     FAMILIES,
     ModelConfig,
@@ -45,14 +52,11 @@ from beholder.records import ModelCard
 PICKSCORE = "yuvalkirstain/PickScore_v1"
 
 
-class HFEngine:
+class HFEngine(CardEngine):
     """Models in transformers' layout: from the hub, from a folder, or from the package itself (`demo:emoji`)."""
 
     def __init__(self, name: str = "hf") -> None:
         self.name = name
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
@@ -71,7 +75,7 @@ class HFEngine:
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The files of a local or built-in model."""
-        return _local_files(parsed, parsed.path) if parsed.path is not None else _demo_files(parsed)
+        return _local_files(parsed) if parsed.path is not None else _demo_files(parsed)
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageTextEncoder:
         return HFClipEncoder(model, device=device)
@@ -106,7 +110,7 @@ def find_files(parsed: ModelName, card: ModelCard | None, options: LoadOptions) 
         found = _demo_files(parsed)
         return found, found
     if parsed.path is not None:
-        found = _local_files(parsed, parsed.path)
+        found = _local_files(parsed)
         return found, found
     wanted, elsewhere = wanted_files(parsed, card)
     found = hub.find(wanted, options)
@@ -128,18 +132,15 @@ def _demo_files(parsed: ModelName) -> hub.Found:
     return hub.Found(DEMO_FOLDER, choose_hf(list_files(DEMO_FOLDER)))
 
 
-def _local_files(parsed: ModelName, path: Path) -> hub.Found:
-    folder = path if path.is_dir() else path.parent
+def _local_files(parsed: ModelName) -> hub.Found:
+    folder = local_folder(parsed)
     names = list_files(folder)
     if "config.json" in names:
         refuse_text_models(read_json(folder / "config.json"), name=parsed.asked)
     choice = choose_hf(names)
-    if path.is_file():
-        choice = Choice((path.name,), choice.others, choice.missing)
-    reason = find_fault(folder, choice)
-    if reason is not None:
-        raise WeightsMissingError(f"{parsed.asked} must be a whole model in transformers' layout", got=reason)
-    return hub.Found(folder, choice)
+    if parsed.path is not None and parsed.path.is_file():
+        choice = Choice((parsed.path.name,), choice.others, choice.missing)
+    return whole_files(folder, choice, must=f"{parsed.asked} must be {TRANSFORMERS}")
 
 
 def _describe(
@@ -158,42 +159,21 @@ def _describe(
         **pixels.as_json(),
         "text": {"context_length": length, "padding": "max_length", "lowercase": config.lowercase},
     }
-    paths = {f"model/{name}": found.folder / name for name in found.files.all}
-    if processor is not found:
-        paths |= {f"processor/{name}": processor.folder / name for name in processor.files.all}
-    size = sum((found.folder / name).stat().st_size for name in found.files.weights)
+    plain = dataclasses.replace(plain_card(parsed, engine="hf", family=config.family.family), arch=config.model_type)
     full = dataclasses.replace(
-        card or _plain_card(parsed, config),
-        revision=found.revision,
-        files=found.files.all,
-        size_bytes=size,
-        input_size=pixels.input_size,
-        preprocessing=preprocessing,
-        context_length=length,
-        embed_dim=config.embed_dim,
+        card or plain, input_size=pixels.input_size, context_length=length, embed_dim=config.embed_dim
     )
-    return ResolvedModel(
-        asked=parsed.asked,
-        id=parsed.id,
-        card=full,
-        location=str(found.folder),
-        weights_sha256=combined_sha256(paths),
+    return describe_files(
+        parsed,
+        full,
+        found,
+        capability="ImageTextEncoder",
+        dtype=dtype,
         preprocessing=preprocessing,
-        dtype=choose_dtype(dtype, size_bytes=size),
-        details={"model_type": config.model_type, "weights": list(found.files.weights), "lowercase": config.lowercase},
+        paths=paths_of(found, "model") | ({} if processor is found else paths_of(processor, "processor")),
+        details={"model_type": config.model_type, "lowercase": config.lowercase},
         locations={"processor": str(processor.folder)},
         constants=read_constants([found.folder / name for name in found.files.weights]),
-    )
-
-
-def _plain_card(parsed: ModelName, config: ModelConfig) -> ModelCard:
-    return ModelCard(
-        id=parsed.id,
-        engine="hf",
-        family=config.family.family,
-        arch=config.model_type,
-        weights=parsed.id.partition(":")[2].partition("@")[0],
-        source=None if parsed.path is not None else parsed.weights,
     )
 
 
@@ -263,7 +243,4 @@ class HFClipEncoder:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)

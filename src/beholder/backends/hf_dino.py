@@ -12,18 +12,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from beholder._errors import ModelError, WeightsMissingError
+from beholder._errors import ModelError
 from beholder.backends import hub
 from beholder.backends.base import ImageEncoder, LoadOptions, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
-from beholder.backends.devices import choose_device, choose_dtype
-from beholder.backends.files import Choice, choose_weights, find_fault, list_files, read_json
-from beholder.backends.hashes import combined_sha256
+from beholder.backends.cards import card_of
+from beholder.backends.describing import (
+    TRANSFORMERS,
+    CardEngine,
+    describe_files,
+    local_folder,
+    paths_of,
+    plain_card,
+    whole_files,
+)
+from beholder.backends.devices import choose_device, release_memory
+from beholder.backends.files import Choice, choose_weights, list_files, read_json
 from beholder.backends.hf_config import image_config
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
@@ -51,13 +58,13 @@ FAMILIES = {
 """Model types that are served. A stored pooler of `vit` was never trained and is not used."""
 
 
-class DinoEngine:
+class DinoEngine(CardEngine):
     """Self-supervised vision transformers in transformers' layout: from the hub or from a folder."""
 
     name = "hf"
 
     def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name and "ImageEncoder" in card.capabilities]
+        return [card for card in super().cards() if "ImageEncoder" in card.capabilities]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
@@ -74,13 +81,8 @@ class DinoEngine:
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The files of a local model."""
-        path = parsed.path or Path()
-        folder = path if path.is_dir() else path.parent
-        choice = _choose(list_files(folder))
-        reason = find_fault(folder, choice)
-        if reason is not None:
-            raise WeightsMissingError(f"{parsed.asked} must be a whole model in transformers' layout", got=reason)
-        return hub.Found(folder, choice)
+        folder = local_folder(parsed)
+        return whole_files(folder, _choose(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}")
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageEncoder:
         return DinoEncoder(model, device=device)
@@ -107,26 +109,17 @@ def _describe(parsed: ModelName, found: hub.Found, dtype: str) -> ResolvedModel:
             got=f"model_type {kind!r} in {parsed.asked}",
         )
     pixels = _pixels(kind, int(config.get("image_size", 224)), image_config(found.folder))
-    size = sum((found.folder / name).stat().st_size for name in found.files.weights)
-    plain = ModelCard(
-        id=parsed.id, engine="hf", family=kind, arch=kind, weights=parsed.id.partition(":")[2].partition("@")[0],
-        source=None if parsed.path is not None else parsed.weights, capabilities=("ImageEncoder",),
-    )  # fmt: skip
-    preprocessing = {**pixels.as_json(), "pooling": "class token after the last norm"}
-    card = dataclasses.replace(
-        card_of(parsed.id) or plain, revision=found.revision, files=found.files.all, size_bytes=size,
-        input_size=pixels.input_size, preprocessing=preprocessing, embed_dim=int(config.get("hidden_size", 0)) or None,
-    )  # fmt: skip
-    return ResolvedModel(
-        asked=parsed.asked,
-        id=parsed.id,
-        card=card,
-        location=str(found.folder),
-        weights_sha256=combined_sha256({name: found.folder / name for name in found.files.all}),
-        preprocessing=preprocessing,
-        dtype=choose_dtype(dtype, size_bytes=size),
-        details={"model_type": kind, "weights": list(found.files.weights)},
+    card = card_of(parsed.id) or plain_card(parsed, engine="hf", family=kind, capabilities=("ImageEncoder",))
+    width = int(config.get("hidden_size", 0)) or None
+    return describe_files(
+        parsed,
+        dataclasses.replace(card, input_size=pixels.input_size, embed_dim=width),
+        found,
         capability="ImageEncoder",
+        dtype=dtype,
+        preprocessing={**pixels.as_json(), "pooling": "class token after the last norm"},
+        paths=paths_of(found),
+        details={"model_type": kind},
     )
 
 
@@ -168,7 +161,4 @@ class DinoEncoder:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)

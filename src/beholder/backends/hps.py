@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from beholder._errors import UnknownNameError, WeightsMismatchError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import ImageTextEncoder, LoadOptions, ResolvedModel
-from beholder.backends.cards import PICKSCORE_PROCESSOR, all_cards, card_of
+from beholder.backends.cards import PICKSCORE_PROCESSOR, card_of
 from beholder.backends.cards_scores import HPS_FILES, HPS_REPO
-from beholder.backends.devices import choose_dtype
-from beholder.backends.files import Choice, choose_tokenizer, find_fault, list_files
+from beholder.backends.describing import CardEngine, describe_files, local_folder, paths_of, whole_files
+from beholder.backends.files import Choice, choose_tokenizer, list_files
 from beholder.backends.hashes import combined_sha256, remembered_constants
 from beholder.backends.hf_clip import HFClipEncoder
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
@@ -36,13 +36,10 @@ HEADS = 16
 CONTEXT = 77
 
 
-class HpsEngine:
+class HpsEngine(CardEngine):
     """The two published versions, and local files of their layout."""
 
     name = "hps"
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
         """The sets of hub files that a model needs; none for a local one."""
@@ -50,8 +47,7 @@ class HpsEngine:
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The file of a local model."""
-        path = parsed.path or Path()
-        folder = path if path.is_dir() else path.parent
+        path, folder = parsed.path or Path(), local_folder(parsed)
         held = [name for name in HPS_FILES.values() if (folder / name).is_file()]
         files = [path.name] if path.is_file() else held
         if len(files) != 1:
@@ -59,11 +55,7 @@ class HpsEngine:
                 f"{parsed.asked} must be one file in the layout of {' or '.join(HPS_FILES.values())}",
                 got=f"{path} with {' and '.join(files) or 'neither'}",
             )
-        choice = Choice((files[0],), (), ())
-        reason = find_fault(folder, choice)
-        if reason is not None:
-            raise WeightsMissingError(f"{parsed.asked} must be a whole file", got=reason)
-        return hub.Found(folder, choice)
+        return whole_files(folder, Choice((files[0],), (), ()), must=f"{parsed.asked} must be a whole file")
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
@@ -94,22 +86,16 @@ class HpsEngine:
             **pixels.as_json(),
             "text": {"context_length": CONTEXT, "padding": "max_length", "lowercase": False},
         }
-        paths = {"weights": file} | {f"tokenizer/{name}": tokenizer.folder / name for name in tokenizer.files.all}
-        size = file.stat().st_size
         plain = ModelCard(id=parsed.id, engine=self.name, family="hps", arch="ViT-H-14", weights=f"./{parsed.weights}")
-        card = dataclasses.replace(
-            card_of(parsed.id) or plain, revision=found.revision, files=(file.name,), size_bytes=size,
-            input_size=(side, side), preprocessing=preprocessing, context_length=CONTEXT,
-        )  # fmt: skip
-        return ResolvedModel(
-            asked=parsed.asked,
-            id=parsed.id,
-            card=card,
-            location=str(found.folder),
-            weights_sha256=combined_sha256(paths),
+        return describe_files(
+            parsed,
+            dataclasses.replace(card_of(parsed.id) or plain, input_size=(side, side), context_length=CONTEXT),
+            found,
+            capability="ImageTextEncoder",
+            dtype=dtype,
             preprocessing=preprocessing,
-            dtype=choose_dtype(dtype, size_bytes=size),
-            details={"model_type": "clip", "weights": [file.name]},
+            paths={"weights": file, **paths_of(tokenizer, "tokenizer")},
+            details={"model_type": "clip"},
             locations={"processor": str(tokenizer.folder)},
             constants=read_constants([file]),
         )

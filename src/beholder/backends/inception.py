@@ -11,26 +11,25 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from beholder._errors import UnknownNameError, WeightsMismatchError
+from beholder._errors import WeightsMismatchError
 from beholder.backends.base import ImageEncoder, LoadOptions, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
 from beholder.backends.cards_sets import INCEPTION_FILE, INCEPTION_MIRROR, INCEPTION_SHA256, INCEPTION_URL
-from beholder.backends.devices import choose_device, choose_dtype
+from beholder.backends.describing import CardEngine, describe_parts
+from beholder.backends.devices import choose_device, choose_dtype, release_memory
 from beholder.backends.faces.find import Need, Part, find_parts
-from beholder.backends.hashes import beholder_cache, combined_sha256
+from beholder.backends.hashes import beholder_cache
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.own_networks import assign_weights
 from beholder.backends.places import Place
 from beholder.backends.tensors import to_numpy, to_torch
 from beholder.backends.torch_io import read_states
 from beholder.media.base import Picture
-from beholder.records import ModelCard
 
 SIDE = 299
 _PIXELS = {
@@ -40,35 +39,30 @@ _PIXELS = {
 _PART = Part("network", INCEPTION_FILE, also=(INCEPTION_MIRROR,))
 
 
-class InceptionEngine:
+class InceptionEngine(CardEngine):
     """The published file, and local ones."""
 
     name = "inception"
 
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
-
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        card = card_of(parsed.id)
-        if card is None and parsed.path is None:
-            known = [item.id for item in self.cards()]
-            raise UnknownNameError("Inception model", name, known, fix=f"There is {known[0]}; or name a file")
+        card = self.card(parsed, what="Inception model", fix="There is {known}; or name a file")
         card = card or dataclasses.replace(
             self.cards()[0], id=parsed.id, weights=f"./{parsed.weights}", aliases=(), source=None
-        )  # fmt: skip
+        )
         need = Need(parsed.asked, card, (_PART,), homes=(_torch_hub(), Place(beholder_cache(), "our cache")),
                     url=INCEPTION_URL if parsed.path is None else None)  # fmt: skip
         file = find_parts(need, options, named=parsed.path)["network"]
         if parsed.path is None:
             _check_published(file)
-        size = file.stat().st_size
-        full = dataclasses.replace(card, files=(file.name,), size_bytes=size, preprocessing=_PIXELS)
-        return ResolvedModel(
-            asked=name, id=parsed.id, card=full, location=str(file),
-            weights_sha256=combined_sha256({"network": file}), preprocessing=_PIXELS,
-            dtype=choose_dtype(dtype, size_bytes=size), capability="ImageEncoder",
-        )  # fmt: skip
+        return describe_parts(
+            parsed,
+            card,
+            {"network": file},
+            capability="ImageEncoder",
+            dtype=choose_dtype(dtype, size_bytes=file.stat().st_size),
+            preprocessing=_PIXELS,
+        )
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageEncoder:
         return InceptionEncoder(model, device=device)
@@ -134,10 +128,7 @@ class InceptionEncoder:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
 
 def resize(pixels: np.ndarray, side: int) -> np.ndarray:

@@ -22,10 +22,10 @@ from beholder._errors import WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import LoadOptions, Matcher, ResolvedModel
 from beholder.backends.bert_files import find_tokenizer, wanted_tokenizer
-from beholder.backends.cards import all_cards, card_of
-from beholder.backends.devices import choose_dtype
+from beholder.backends.cards import card_of
+from beholder.backends.describing import CardEngine, describe_files, local_folder, paths_of, whole_files
 from beholder.backends.files import Choice, find_fault, list_files
-from beholder.backends.hashes import beholder_cache, combined_sha256
+from beholder.backends.hashes import beholder_cache
 from beholder.backends.matching import MAX_TOKENS, PairMatcher, describe_text
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.places import places
@@ -47,13 +47,10 @@ _CAPTIONING = re.compile(r"^(Qformer\.cls\.|temp$)")
 _TOWER_END = re.compile(r"^(ln_post\.|proj$|transformer\.resblocks\.(\d+)\.)")
 
 
-class LavisEngine:
+class LavisEngine(CardEngine):
     """BLIP-2's first stage in LAVIS' layout."""
 
     name = "lavis"
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
         """The sets of files to look for; the weights themselves are not on the hub."""
@@ -61,40 +58,28 @@ class LavisEngine:
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The files of a local model: a folder with both, or the Q-Former's file with the tower's beside it."""
-        path = parsed.path or Path()
-        folder = path if path.is_dir() else path.parent
-        choice = choose(list_files(folder))
-        reason = find_fault(folder, choice)
-        if reason is not None:
-            raise WeightsMissingError(f"{parsed.asked} must be a folder with {QFORMER} and {TOWER}", got=reason)
-        return hub.Found(folder, choice)
+        folder = local_folder(parsed)
+        must = f"{parsed.asked} must be a folder with {QFORMER} and {TOWER}"
+        return whole_files(folder, choose(list_files(folder)), must=must)
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(self.name,))
         found = self.local(parsed) if parsed.path is not None else _find(parsed, options)
         tokenizer = find_tokenizer(parsed.asked, options, beside=found.folder)
-        paths = {item: found.folder / item for item in found.files.all}
-        paths |= {f"tokenizer/{item}": tokenizer.folder / item for item in tokenizer.files.all}
-        size = sum((found.folder / item).stat().st_size for item in found.files.weights)
         preprocessing = {
             **_PIXELS.as_json(),
             "text": {**describe_text(MAX_TOKENS), "added_tokens": list(ADDED_TOKENS)},
         }
         plain = ModelCard(id=parsed.id, engine=self.name, family="blip-2", arch="ViT-L", weights=parsed.weights)
-        card = dataclasses.replace(
-            card_of(parsed.id) or plain, files=found.files.all, size_bytes=size, input_size=(SIDE, SIDE),
-            preprocessing=preprocessing, context_length=MAX_TOKENS,
-        )  # fmt: skip
-        return ResolvedModel(
-            asked=parsed.asked,
-            id=parsed.id,
-            card=card,
-            location=str(found.folder),
-            weights_sha256=combined_sha256(paths),
-            preprocessing=preprocessing,
-            dtype=choose_dtype(dtype, size_bytes=size),
-            locations={"processor": str(tokenizer.folder)},
+        return describe_files(
+            parsed,
+            dataclasses.replace(card_of(parsed.id) or plain, input_size=(SIDE, SIDE), context_length=MAX_TOKENS),
+            found,
             capability="Matcher",
+            dtype=dtype,
+            preprocessing=preprocessing,
+            paths={**paths_of(found), **paths_of(tokenizer, "tokenizer")},
+            locations={"processor": str(tokenizer.folder)},
         )
 
     def load(self, model: ResolvedModel, *, device: str) -> Matcher:

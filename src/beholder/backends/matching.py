@@ -15,7 +15,7 @@ import numpy as np
 
 from beholder._errors import ModelError, NoValue, OptionError
 from beholder.backends.base import Made, ResolvedModel
-from beholder.backends.devices import choose_device
+from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.preprocess import Preprocessing
 from beholder.backends.tensors import normalise, to_numpy, to_torch
@@ -129,10 +129,7 @@ class PairMatcher:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         del self._network
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
     def _read(self, texts: Sequence[str]) -> tuple[Tokens, np.ndarray]:
         """Tokens of texts, and which texts hold an id that the network has no embedding for (they are blanked)."""

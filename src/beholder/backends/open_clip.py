@@ -13,10 +13,10 @@ import numpy as np
 from beholder._errors import WeightsMismatchError
 from beholder.backends import hub
 from beholder.backends.base import Columns, ImageTextEncoder, LoadOptions, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
-from beholder.backends.devices import choose_device, choose_dtype
+from beholder.backends.cards import card_of
+from beholder.backends.describing import CardEngine, describe_files, paths_of
+from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import Choice, choose_open_clip, choose_tokenizer, find_fault, list_files
-from beholder.backends.hashes import combined_sha256
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.open_clip_recipe import Recipe, check_supported, find_recipe, need_package, pixels_of
@@ -28,13 +28,10 @@ from beholder.media.base import Picture
 from beholder.records import ModelCard
 
 
-class OpenClipEngine:
+class OpenClipEngine(CardEngine):
     """open_clip's pairs of architecture and pretrained tag, and local checkpoints of its architectures."""
 
     name = "open_clip"
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
@@ -123,35 +120,26 @@ def _describe(
             "strip_sep_token": bool(options.get("strip_sep_token")),
         },
     }
-    paths = {f"model/{name}": found.folder / name for name in found.files.all}
-    if tokenizer is not None:
-        paths |= {f"tokenizer/{name}": tokenizer.folder / name for name in tokenizer.files.all}
-    weights = [found.folder / name for name in found.files.weights]
-    size = sum(path.stat().st_size for path in weights)
     base = card or ModelCard(
         id=parsed.id, engine="open_clip", family="clip", arch=recipe.arch, weights=parsed.weights, source=recipe.repo
     )
     full = dataclasses.replace(
         base,
-        revision=found.revision,
-        files=found.files.all,
-        size_bytes=size,
         input_size=pixels.input_size,
-        preprocessing=preprocessing,
         context_length=preprocessing["text"]["context_length"],
         embed_dim=int(recipe.config["embed_dim"]),
     )
-    return ResolvedModel(
-        asked=parsed.asked,
-        id=parsed.id,
-        card=full,
-        location=str(found.folder),
-        weights_sha256=combined_sha256(paths),
+    return describe_files(
+        parsed,
+        full,
+        found,
+        capability="ImageTextEncoder",
+        dtype=dtype,
         preprocessing=preprocessing,
-        dtype=choose_dtype(dtype, size_bytes=size),
-        details={"config": copy.deepcopy(dict(recipe.config)), "weights": list(found.files.weights)},
+        paths=paths_of(found, "model") | (paths_of(tokenizer, "tokenizer") if tokenizer is not None else {}),
+        details={"config": copy.deepcopy(dict(recipe.config))},
         locations={"tokenizer": str(tokenizer.folder)} if tokenizer is not None else {},
-        constants=read_constants(weights),
+        constants=read_constants([found.folder / name for name in found.files.weights]),
     )
 
 
@@ -203,10 +191,7 @@ class OpenClipEncoder:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
 
 def _make_tokenizer(model: ResolvedModel) -> Callable[[Sequence[str]], Tokens]:

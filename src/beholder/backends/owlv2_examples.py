@@ -8,27 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from beholder._errors import ModelError, NoValue, WeightsMissingError
+from beholder._errors import ModelError, NoValue
 from beholder.backends import hub
 from beholder.backends.base import LoadOptions, Made, ResolvedModel
 from beholder.backends.cards import card_of
-from beholder.backends.cards_opens2v import cards
 from beholder.backends.columns import object_column
-from beholder.backends.devices import choose_device, choose_dtype
-from beholder.backends.files import Choice, choose_weights, find_fault, list_files, read_json
-from beholder.backends.hashes import combined_sha256
+from beholder.backends.describing import (
+    TRANSFORMERS,
+    CardEngine,
+    describe_files,
+    local_folder,
+    repository,
+    whole_files,
+)
+from beholder.backends.devices import choose_device, release_memory
+from beholder.backends.files import Choice, choose_weights, list_files, read_json
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.segment.fit import CLIP, Fit, read_fit
 from beholder.backends.tensors import to_numpy, to_torch
 from beholder.backends.torch_io import load_transformers
 from beholder.functional.boxes import suppress
 from beholder.media.base import Picture
-from beholder.records import ModelCard, Status
+from beholder.records import Status
 
 FLOOR = 0.05
 IOU = 0.3
@@ -46,20 +51,16 @@ def choose(names: Any) -> Choice:
     return Choice(weights, others, (*lost, *([] if "config.json" in have else ["config.json"])))
 
 
-class Owlv2Engine:
+class Owlv2Engine(CardEngine):
     """OWLv2 in transformers' layout: from the hub or from a folder."""
 
     name = "owlv2"
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in cards() if card.engine == self.name]
 
     def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
         """The hub files that a model needs; none for a local one."""
         if parsed.path is not None:
             return []
-        repo, _, revision = parsed.weights.partition("@")
-        return [hub.Wanted(parsed.asked, repo, parsed.revision or revision or None, choose, card_of(parsed.id))]
+        return [hub.Wanted(parsed.asked, *repository(parsed), choose, card_of(parsed.id))]
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The files of a local folder.
@@ -67,12 +68,8 @@ class Owlv2Engine:
         Raises:
             WeightsMissingError: a file is missing or cut short.
         """
-        folder = parsed.path or Path()
-        choice = choose(list_files(folder))
-        reason = find_fault(folder, choice)
-        if reason is not None:
-            raise WeightsMissingError(f"{parsed.asked} must be a whole model in transformers' layout", got=reason)
-        return hub.Found(folder, choice)
+        folder = local_folder(parsed)
+        return whole_files(folder, choose(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}")
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
@@ -84,22 +81,11 @@ class Owlv2Engine:
         path = found.folder / "preprocessor_config.json"
         fit = read_fit(read_json(path) if path.is_file() else {}, _FIT)
         preprocessing = {"fit": fit.as_json(), "floor": FLOOR, "iou": IOU, "most": MOST}
-        size = sum((found.folder / item).stat().st_size for item in found.files.weights)
         card = card_of(parsed.id) or dataclasses.replace(
             self.cards()[0], id=parsed.id, weights=parsed.weights, aliases=(), source=None
         )
-        return ResolvedModel(
-            asked=name,
-            id=parsed.id,
-            card=dataclasses.replace(
-                card, revision=found.revision, files=found.files.all, size_bytes=size, preprocessing=preprocessing
-            ),
-            location=str(found.folder),
-            weights_sha256=combined_sha256({f"model/{item}": found.folder / item for item in found.files.all}),
-            preprocessing=preprocessing,
-            dtype=choose_dtype(dtype, size_bytes=size),
-            details={"weights": list(found.files.weights)},
-            capability="ExampleDetector",
+        return describe_files(
+            parsed, card, found, capability="ExampleDetector", dtype=dtype, preprocessing=preprocessing
         )
 
     def load(self, model: ResolvedModel, *, device: str) -> Owlv2Detector:
@@ -166,10 +152,7 @@ class Owlv2Detector:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
     def _look(self, prepared: np.ndarray) -> tuple[Any, Any]:
         """(1, places, width) features of one picture, and the same as a map."""

@@ -10,18 +10,16 @@ Texts: bert-base-uncased with two added tokens, [CLS] … [SEP], padded to 35.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import LoadOptions, Matcher, ResolvedModel
 from beholder.backends.bert_files import find_tokenizer, wanted_tokenizer
-from beholder.backends.cards import all_cards, card_of
-from beholder.backends.devices import choose_dtype
-from beholder.backends.files import Choice, find_fault, list_files, read_json
-from beholder.backends.hashes import combined_sha256
+from beholder.backends.cards import card_of
+from beholder.backends.describing import CardEngine, describe_files, local_folder, paths_of, whole_files
+from beholder.backends.files import Choice, list_files, read_json
 from beholder.backends.matching import MAX_TOKENS, PairMatcher, describe_text
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.preprocess import OPENAI_MEAN, OPENAI_STD, Preprocessing
@@ -39,7 +37,7 @@ CONFIG = "med_config.json"
 _PIXELS = Preprocessing("shortest", (SIDE, SIDE), (SIDE, SIDE), "even", "bicubic", 1 / 255, OPENAI_MEAN, OPENAI_STD)
 
 
-class RewardEngine:
+class RewardEngine(CardEngine):
     """Reward models in ImageReward's layout.
 
     Args:
@@ -64,24 +62,17 @@ class RewardEngine:
         self.name, self.weights, self.repos, self.folders = name, weights, tuple(repos), tuple(folders)
         self.mean, self.std = mean, std
 
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
-
     def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
         """The sets of hub files that a model needs; none for a local one."""
         return [] if parsed.path is not None else [self._wanted(parsed), wanted_tokenizer(parsed.asked)]
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The files of a local model."""
-        path = parsed.path or Path()
-        folder = path if path.is_dir() else path.parent
+        path, folder = parsed.path or Path(), local_folder(parsed)
         choice = self.choose(list_files(folder))
         if path.is_file():
             choice = Choice((path.name,), (CONFIG,), () if (folder / CONFIG).is_file() else (CONFIG,))
-        reason = find_fault(folder, choice)
-        if reason is not None:
-            raise WeightsMissingError(f"{parsed.asked} must be a folder with {self.weights} and {CONFIG}", got=reason)
-        return hub.Found(folder, choice)
+        return whole_files(folder, choice, must=f"{parsed.asked} must be a folder with {self.weights} and {CONFIG}")
 
     def choose(self, names: Iterable[str]) -> Choice:
         """The weight file and its configuration, from the first of the folders that has them."""
@@ -98,8 +89,7 @@ class RewardEngine:
         found = self._find(parsed, options)
         tokenizer = find_tokenizer(parsed.asked, options, beside=found.folder)
         paths = {Path(item).name: found.folder / item for item in found.files.all}
-        paths |= {f"tokenizer/{item}": tokenizer.folder / item for item in tokenizer.files.all}
-        return self._describe(parsed, found, tokenizer, combined_sha256(paths), dtype)
+        return self._describe(parsed, found, tokenizer, {**paths, **paths_of(tokenizer, "tokenizer")}, dtype)
 
     def load(self, model: ResolvedModel, *, device: str) -> Matcher:
         network = _Reward(model, self.mean, self.std)
@@ -121,34 +111,27 @@ class RewardEngine:
         return hub.Wanted(parsed.asked, repo, parsed.revision, self.choose, card_of(parsed.id))
 
     def _describe(
-        self, parsed: ModelName, found: hub.Found, tokenizer: hub.Found, sha256: str, dtype: str
+        self, parsed: ModelName, found: hub.Found, tokenizer: hub.Found, paths: Mapping[str, Path], dtype: str
     ) -> ResolvedModel:
         preprocessing = {
             **_PIXELS.as_json(),
             "text": {**describe_text(MAX_TOKENS), "added_tokens": list(ADDED_TOKENS)},
             "head": {"mean": self.mean, "std": self.std},
         }
-        weights = found.files.weights[0]
-        size = (found.folder / weights).stat().st_size
         plain = ModelCard(
             id=parsed.id, engine=self.name, family="blip", arch="BLIP ViT-L", weights=parsed.id.partition(":")[2],
             source=None if parsed.path is not None else parsed.weights,
         )  # fmt: skip
-        card = dataclasses.replace(
-            card_of(parsed.id) or plain, revision=found.revision, files=found.files.all, size_bytes=size,
-            input_size=(SIDE, SIDE), preprocessing=preprocessing, context_length=MAX_TOKENS,
-        )  # fmt: skip
-        return ResolvedModel(
-            asked=parsed.asked,
-            id=parsed.id,
-            card=card,
-            location=str(found.folder),
-            weights_sha256=sha256,
-            preprocessing=preprocessing,
-            dtype=choose_dtype(dtype, size_bytes=size),
-            details={"weights": list(found.files.weights), "config": found.files.others[0]},
-            locations={"processor": str(tokenizer.folder)},
+        return describe_files(
+            parsed,
+            dataclasses.replace(card_of(parsed.id) or plain, input_size=(SIDE, SIDE), context_length=MAX_TOKENS),
+            found,
             capability="Matcher",
+            dtype=dtype,
+            preprocessing=preprocessing,
+            paths=paths,
+            details={"config": found.files.others[0]},
+            locations={"processor": str(tokenizer.folder)},
         )
 
 

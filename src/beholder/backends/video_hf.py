@@ -14,13 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import ModelError, OptionError, WeightsMissingError
+from beholder._errors import ModelError, OptionError
 from beholder.backends import hub
 from beholder.backends.base import Columns, LoadOptions, Made, ResolvedModel
-from beholder.backends.cards import all_cards, card_of, refuse_planned
-from beholder.backends.devices import choose_device, choose_dtype
-from beholder.backends.files import Choice, choose_hf, find_fault, list_files, read_json
-from beholder.backends.hashes import combined_sha256
+from beholder.backends.cards import card_of, refuse_planned
+from beholder.backends.describing import (
+    TRANSFORMERS,
+    CardEngine,
+    describe_files,
+    local_folder,
+    plain_card,
+    repository,
+    whole_files,
+)
+from beholder.backends.devices import choose_device, release_memory
+from beholder.backends.files import Choice, choose_hf, list_files, read_json
 from beholder.backends.hf_config import token_limit
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
@@ -41,23 +49,18 @@ _KINDS = {
 """Model type → engine, class, and defaults: picture side, frames, tokens, preprocessing."""
 
 
-class HFVideoEngine:
+class HFVideoEngine(CardEngine):
     """One model type of transformers, from the hub or from a folder."""
 
     def __init__(self, kind: str, capability: str) -> None:
         self.name = _KINDS[kind][0]
         self._kind, self._capability = kind, capability
 
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
-
     def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
         """The hub files that a model needs; none for a local one."""
         if parsed.path is not None:
             return []
-        repo, _, revision = parsed.weights.partition("@")
-        revision = parsed.revision or revision
-        return [hub.Wanted(parsed.asked, repo, revision or None, choose, card_of(parsed.id))]
+        return [hub.Wanted(parsed.asked, *repository(parsed), choose, card_of(parsed.id))]
 
     def local(self, parsed: ModelName) -> hub.Found:
         """The files of a local folder.
@@ -65,13 +68,8 @@ class HFVideoEngine:
         Raises:
             WeightsMissingError: a file is missing or cut short.
         """
-        folder = parsed.path or Path()
-        folder = folder if folder.is_dir() else folder.parent
-        choice = choose(list_files(folder))
-        reason = find_fault(folder, choice)
-        if reason is not None:
-            raise WeightsMissingError(f"{parsed.asked} must be a whole model in transformers' layout", got=reason)
-        return hub.Found(folder, choice)
+        folder = local_folder(parsed)
+        return whole_files(folder, choose(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}")
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
@@ -110,27 +108,16 @@ class HFVideoEngine:
             "frames": frames,
             "text": {"context_length": length, "padding": "max_length"},
         }
-        size = sum((found.folder / item).stat().st_size for item in found.files.weights)
-        plain = ModelCard(
-            id=parsed.id, engine=self.name, family=self._kind, arch=self._kind,
-            weights=parsed.id.partition(":")[2].partition("@")[0],
-            source=None if parsed.path is not None else parsed.weights,
-        )  # fmt: skip
-        full = dataclasses.replace(
-            card or plain, revision=found.revision, files=found.files.all, size_bytes=size,
-            input_size=pixels.input_size, preprocessing=preprocessing, context_length=length,
-        )  # fmt: skip
-        return ResolvedModel(
-            asked=parsed.asked,
-            id=parsed.id,
-            card=full,
-            location=str(found.folder),
-            weights_sha256=combined_sha256({f"model/{item}": found.folder / item for item in found.files.all}),
-            preprocessing=preprocessing,
-            dtype=choose_dtype(dtype, size_bytes=size),
-            details={"model_type": self._kind, "weights": list(found.files.weights)},
-            constants=read_constants([found.folder / item for item in found.files.weights]),
+        card = card or plain_card(parsed, engine=self.name, family=self._kind)
+        return describe_files(
+            parsed,
+            dataclasses.replace(card, input_size=pixels.input_size, context_length=length),
+            found,
             capability=self._capability,
+            dtype=dtype,
+            preprocessing=preprocessing,
+            details={"model_type": self._kind},
+            constants=read_constants([found.folder / item for item in found.files.weights]),
         )
 
 
@@ -199,10 +186,7 @@ class _HFVideoModel:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
     def _clips(self, visuals: Sequence[Any]) -> Any:
         return clip_tensor(visuals, self._table).to(self._network.dtype)

@@ -19,10 +19,11 @@ from beholder._errors import OptionError, UnknownNameError, WeightsMismatchError
 from beholder.backends import hub
 from beholder.backends.base import Columns, LoadOptions, Made, ResolvedModel
 from beholder.backends.bert_files import find_tokenizer, wanted_tokenizer
-from beholder.backends.cards import aliases, all_cards, card_of, refuse_planned
-from beholder.backends.devices import choose_device, choose_dtype
-from beholder.backends.files import Choice, find_fault
-from beholder.backends.hashes import combined_sha256, file_sha256, remembered_constants
+from beholder.backends.cards import aliases, card_of, refuse_planned
+from beholder.backends.describing import CardEngine, describe_files, paths_of, whole_files
+from beholder.backends.devices import choose_device, release_memory
+from beholder.backends.files import Choice
+from beholder.backends.hashes import file_sha256, remembered_constants
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing
@@ -60,15 +61,12 @@ class Family:
     by_frame: bool
 
 
-class OwnVideoEngine:
+class OwnVideoEngine(CardEngine):
     """An engine of one family for one capability ("VideoTextEncoder" or "Matcher")."""
 
     def __init__(self, family: Family, capability: str) -> None:
         self.name = family.engine
         self._family, self._capability = family, capability
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
@@ -95,11 +93,7 @@ class OwnVideoEngine:
         path = parsed.path
         if path is None or not path.is_file():
             raise WeightsMissingError(f"{parsed.asked} must be a checkpoint file", got=f"{path}")
-        choice = Choice((path.name,), (), ())
-        reason = find_fault(path.parent, choice)
-        if reason is not None:
-            raise WeightsMissingError(f"{parsed.asked} must be a whole checkpoint", got=reason)
-        return hub.Found(path.parent, choice)
+        return whole_files(path.parent, Choice((path.name,), (), ()), must=f"{parsed.asked} must be a whole checkpoint")
 
     def _wanted(self, parsed: ModelName) -> hub.Wanted:
         if parsed.weights not in self._family.models:
@@ -130,30 +124,18 @@ class OwnVideoEngine:
         }
         if self._capability == "VideoTextEncoder" and self._family.by_frame:
             preprocessing["similarity"] = "mean over frames"
-        size = file.stat().st_size
         plain = ModelCard(id=parsed.id, engine=self.name, family=self.name, arch=self.name, weights=file.name)
-        full = dataclasses.replace(
-            card or plain,
-            revision=found.revision,
-            files=found.files.all,
-            size_bytes=size,
-            input_size=PIXELS.input_size,
+        full = dataclasses.replace(card or plain, input_size=PIXELS.input_size, context_length=self._family.text_length)
+        return describe_files(
+            parsed,
+            full,
+            found,
+            capability=self._capability,
+            dtype=dtype,
             preprocessing=preprocessing,
-            context_length=self._family.text_length,
-        )
-        paths = {f"tokenizer/{name}": tokenizer.folder / name for name in tokenizer.files.all}
-        return ResolvedModel(
-            asked=parsed.asked,
-            id=parsed.id,
-            card=full,
-            location=str(found.folder),
-            weights_sha256=combined_sha256({"weights": file, **paths}),
-            preprocessing=preprocessing,
-            dtype=choose_dtype(dtype, size_bytes=size),
-            details={"weights": [file.name]},
+            paths={"weights": file, **paths_of(tokenizer, "tokenizer")},
             locations={"tokenizer": str(tokenizer.folder)},
             constants=remembered_constants(file_sha256(file), lambda: _read_scale(file)),
-            capability=self._capability,
         )
 
 
@@ -267,10 +249,7 @@ class OwnVideoModel:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
     def _logits(self, hidden: Any, mask: Any, clips: Any, rows: np.ndarray, numbers: np.ndarray) -> Any:
         import torch

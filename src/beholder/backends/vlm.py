@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import ModelError, WeightsMissingError
+from beholder._errors import ModelError
 from beholder.backends import hub
 from beholder.backends.base import AnswerScorer, LoadOptions, ResolvedModel
 from beholder.backends.blip_t5 import choose_instructblip
-from beholder.backends.cards import all_cards, card_of, refuse_planned
-from beholder.backends.devices import choose_dtype
-from beholder.backends.files import Choice, Chooser, choose_hf, find_fault, list_files, read_json
+from beholder.backends.cards import card_of, refuse_planned
+from beholder.backends.describing import (
+    TRANSFORMERS,
+    CardEngine,
+    describe_files,
+    local_folder,
+    plain_card,
+    whole_files,
+)
+from beholder.backends.files import Choice, Chooser, choose_hf, list_files, read_json
 from beholder.backends.flan_t5 import choose_clip_t5
-from beholder.backends.hashes import combined_sha256
 from beholder.backends.hf_config import FAMILIES as ENCODERS
 from beholder.backends.hf_config import VISION_KEYS
 from beholder.backends.names import ModelName, parse_name
@@ -62,13 +67,10 @@ _ORIGINAL = {
 """Classes and model types of layouts that came before transformers' own → a repository that has its layout."""
 
 
-class VLMEngine:
+class VLMEngine(CardEngine):
     """Vision-language models in transformers' layout: from the hub or from a folder."""
 
     name = "hf"
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name)
@@ -77,18 +79,14 @@ class VLMEngine:
         found = _find(parsed, card, options)
         config = read_json(found.folder / "config.json")
         kind = check_kind(config, name=parsed.asked)
-        size = sum((found.folder / name).stat().st_size for name in found.files.weights)
-        preprocessing = family_class(kind).describe(config, found.folder)
-        return ResolvedModel(
-            asked=parsed.asked,
-            id=parsed.id,
-            card=_complete(card or _plain_card(parsed, kind), found, size, preprocessing),
-            location=str(found.folder),
-            weights_sha256=combined_sha256({f"model/{name}": found.folder / name for name in found.files.all}),
-            preprocessing=preprocessing,
-            dtype=choose_dtype(dtype, size_bytes=size),
-            details={"model_type": kind, "weights": list(found.files.weights)},
+        return describe_files(
+            parsed,
+            card or plain_card(parsed, engine=self.name, family=kind),
+            found,
             capability="AnswerScorer",
+            dtype=dtype,
+            preprocessing=family_class(kind).describe(config, found.folder),
+            details={"model_type": kind},
         )
 
     def load(self, model: ResolvedModel, *, device: str) -> AnswerScorer:
@@ -137,14 +135,11 @@ def _find(parsed: ModelName, card: ModelCard | None, options: LoadOptions) -> hu
     if parsed.path is None:
         chooser = CHOOSERS.get(card.family if card else "", choose_hf)
         return hub.find(hub.Wanted(parsed.asked, parsed.weights, parsed.revision, chooser, card), options)
-    folder = parsed.path if parsed.path.is_dir() else parsed.path.parent
+    folder = local_folder(parsed)
     choice = _choose_local(folder)
     if parsed.path.is_file():
         choice = Choice((parsed.path.name,), choice.others, choice.missing)
-    reason = find_fault(folder, choice)
-    if reason is not None:
-        raise WeightsMissingError(f"{parsed.asked} must be a whole model in transformers' layout", got=reason)
-    return hub.Found(folder, choice)
+    return whole_files(folder, choice, must=f"{parsed.asked} must be {TRANSFORMERS}")
 
 
 def _choose_local(folder: Path) -> Choice:
@@ -153,20 +148,3 @@ def _choose_local(folder: Path) -> Choice:
     if "config.json" in names:
         kind = check_kind(read_json(folder / "config.json"), name=folder.name)
     return CHOOSERS.get(kind, choose_hf)(names)
-
-
-def _plain_card(parsed: ModelName, kind: str) -> ModelCard:
-    return ModelCard(
-        id=parsed.id,
-        engine="hf",
-        family=kind,
-        arch=kind,
-        weights=parsed.id.partition(":")[2].partition("@")[0],
-        source=None if parsed.path is not None else parsed.weights,
-    )
-
-
-def _complete(card: ModelCard, found: hub.Found, size: int, preprocessing: Mapping[str, Any]) -> ModelCard:
-    return dataclasses.replace(
-        card, revision=found.revision, files=found.files.all, size_bytes=size, preprocessing=preprocessing
-    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from beholder._errors import ModelError, NoValue
 from beholder.backends.base import Made, ResolvedModel
-from beholder.backends.devices import choose_device
+from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import read_json
 from beholder.backends.tensors import to_numpy
 from beholder.backends.torch_io import load_transformers
@@ -267,10 +267,7 @@ class GenericVLM:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self._network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
 
 def _visual_ids(config: Any, processor: PinnedProcessor) -> set[int]:

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from beholder._errors import UnknownNameError, WeightsMissingError
+from beholder._errors import WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import LoadOptions, Made, ResolvedModel
 from beholder.backends.cards import card_of
-from beholder.backends.cards_opens2v import YOLO_CLIP_REPO, YOLO_FILE, cards
+from beholder.backends.cards_opens2v import YOLO_CLIP_REPO, YOLO_FILE
 from beholder.backends.columns import object_column
-from beholder.backends.devices import choose_device, choose_dtype
+from beholder.backends.describing import CardEngine, describe_parts, paths_of, whole_files
+from beholder.backends.devices import choose_device, choose_dtype, release_memory
 from beholder.backends.faces.find import Need, Part, find_parts
-from beholder.backends.files import Choice, choose_weights, find_fault, list_files, read_json
-from beholder.backends.hashes import combined_sha256
+from beholder.backends.files import Choice, choose_weights, list_files, read_json
 from beholder.backends.letterbox import GRAY, SIDE, Letter, letterbox
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
@@ -66,19 +66,14 @@ def choose_clip(names: Any) -> Choice:
     return Choice(weights, others, (*([] if weights else ["model.safetensors or pytorch_model.bin"]), *missing))
 
 
-class YoloWorldEngine:
+class YoloWorldEngine(CardEngine):
     """YOLO-World with image prompts, from the hub, a folder or a file."""
 
     name = "yolo_world"
 
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in cards() if card.engine == self.name]
-
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        card = card_of(parsed.id)
-        if card is None and parsed.path is None:
-            raise UnknownNameError("model", name, [known.id for known in self.cards()], fix="Or name a file or folder")
+        card = self.card(parsed, what="model", fix="Or name a file or folder")
         card = card or dataclasses.replace(self.cards()[0], id=parsed.id, weights=f"./{parsed.weights}", aliases=())
         found, clip = _find_both(parsed, card, options)
         config = read_json(clip.folder / "config.json")
@@ -91,23 +86,16 @@ class YoloWorldEngine:
             "example": pixels.as_json(), "side": SIDE, "gray": GRAY, "resize": "area down, linear up (OpenCV)",
             "order": "RGB" if parsed.id.endswith("-rgb") else "BGR", "floor": FLOOR, "iou": IOU, "most": MOST,
         }  # fmt: skip
-        files = {"checkpoint": found, **{f"clip/{item}": clip.folder / item for item in clip.files.all}}
-        return ResolvedModel(
-            asked=name,
-            id=parsed.id,
-            card=dataclasses.replace(
-                card,
-                files=tuple(path.name for path in files.values()),
-                preprocessing=preprocessing,
-                size_bytes=sum(path.stat().st_size for path in files.values()),
-            ),
-            location=str(clip.folder),
-            weights_sha256=combined_sha256(files),
-            preprocessing=preprocessing,
+        return describe_parts(
+            parsed,
+            card,
+            {"checkpoint": found, **paths_of(clip, "clip")},
+            capability="ExampleDetector",
             dtype=choose_dtype(dtype, size_bytes=0),
+            preprocessing=preprocessing,
+            location=clip.folder,
             details={"weights": list(clip.files.weights)},
             locations={"checkpoint": str(found)},
-            capability="ExampleDetector",
         )
 
     def load(self, model: ResolvedModel, *, device: str) -> YoloWorldDetector:
@@ -153,11 +141,7 @@ def _find_clip(parsed: ModelName, options: LoadOptions) -> hub.Found:
     must = f"{CLIP_VARIABLE} must name a folder of {YOLO_CLIP_REPO}"
     if not folder.is_dir():
         raise WeightsMissingError(must, got=f"no folder {folder}")
-    choice = choose_clip(list_files(folder))
-    reason = find_fault(folder, choice)
-    if reason is not None:
-        raise WeightsMissingError(must, got=reason)
-    return hub.Found(folder, choice)
+    return whole_files(folder, choose_clip(list_files(folder)), must=must)
 
 
 class YoloWorldDetector:
@@ -238,7 +222,4 @@ class YoloWorldDetector:
     def close(self) -> None:
         """Releases both networks and, on a GPU, their memory."""
         self._network = self._clip = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)

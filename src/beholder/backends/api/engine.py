@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from beholder._errors import ModelError, OptionError
@@ -30,10 +29,10 @@ from beholder.backends.api.pictures import Encoding
 from beholder.backends.api.secret import Secret
 from beholder.backends.api.server import Server
 from beholder.backends.base import LoadOptions, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
+from beholder.backends.cards import card_of
 from beholder.backends.cards_api import api_card
+from beholder.backends.describing import CardEngine
 from beholder.backends.names import BUILT_IN, parse_name
-from beholder.records import ModelCard
 
 DIALECTS: dict[str, Dialect] = {"openai": OpenAI(), "gemini": Gemini()}
 TOP = 20
@@ -98,7 +97,7 @@ def _option(key: str, value: str) -> str | int:
     raise OptionError(f"options of an API model are {', '.join(allowed)}", got=repr(f"{key}={value}"))
 
 
-class ApiEngine:
+class ApiEngine(CardEngine):
     """Models behind an HTTP interface, for one capability.
 
     Args:
@@ -110,9 +109,6 @@ class ApiEngine:
 
     def __init__(self, capability: str, timing: Timing | None = None) -> None:
         self.capability, self._timing = capability, timing or Timing()
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         """Describes a model; makes no request and needs no key.

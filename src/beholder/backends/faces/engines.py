@@ -7,17 +7,16 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from beholder._errors import UnknownNameError
 from beholder.backends import cards_faces as names
 from beholder.backends.base import LoadOptions, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
+from beholder.backends.describing import CardEngine, describe_parts
 from beholder.backends.devices import only_float32
 from beholder.backends.faces.find import Need, Part, find_parts
-from beholder.backends.hashes import beholder_cache, combined_sha256
+from beholder.backends.hashes import beholder_cache
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.places import Place
 from beholder.records import ModelCard
@@ -40,7 +39,7 @@ _SCRFD_INPUT = {
 }
 
 
-class FaceEngine:
+class FaceEngine(CardEngine):
     """One family of face models: finds its files and loads them as a `FaceAnalyser`.
 
     Args:
@@ -53,36 +52,23 @@ class FaceEngine:
     def __init__(self, name: str, parts: tuple[Part, ...], preprocessing: Mapping[str, Any], loader: str) -> None:
         self.name, self._parts, self._preprocessing, self._loader = name, parts, preprocessing, loader
 
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
-
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
         known = self.cards()[0]
-        card = card_of(parsed.id)
-        if parsed.path is None and card is None:
-            raise UnknownNameError("model", name, [item.id for item in self.cards()], fix="Or name a folder with it")
+        card = self.card(parsed, what="model", fix="Or name a folder with it")
         card = card or dataclasses.replace(known, id=parsed.id, weights=f"./{parsed.weights}", sha256={}, aliases=())
         dtype = only_float32(dtype)
         need = self._need(name, card if parsed.path is None else dataclasses.replace(card, source=known.source))
         found = find_parts(need, options, named=parsed.path)
-        preprocessing = {**self._preprocessing, **self._versions()}
-        files = tuple(path.name for path in found.values())
-        return ResolvedModel(
-            asked=name,
-            id=parsed.id,
-            card=dataclasses.replace(
-                card,
-                files=files,
-                size_bytes=sum(path.stat().st_size for path in found.values()),
-                preprocessing=preprocessing,
-            ),
-            location=str(next(iter(found.values())).parent),
-            weights_sha256=combined_sha256(found),
-            preprocessing=preprocessing,
-            dtype=dtype,
-            locations={role: str(path) for role, path in found.items()},
+        return describe_parts(
+            parsed,
+            card,
+            found,
             capability="FaceAnalyser",
+            dtype=dtype,
+            preprocessing={**self._preprocessing, **self._versions()},
+            location=next(iter(found.values())).parent,
+            locations={role: str(path) for role, path in found.items()},
         )
 
     def load(self, model: ResolvedModel, *, device: str) -> Any:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from beholder._errors import ModelError, WeightsMissingError
 from beholder.backends import hub
 from beholder.backends.base import LoadOptions, ResolvedModel
-from beholder.backends.cards import all_cards, card_of
+from beholder.backends.cards import card_of
+from beholder.backends.describing import CardEngine, paths_of, weights_size, whole_files
 from beholder.backends.devices import choose_dtype
-from beholder.backends.files import Choice, choose_tokenizer, choose_weights, find_fault, list_files, read_json
+from beholder.backends.files import Choice, choose_tokenizer, choose_weights, list_files, read_json
 from beholder.backends.hashes import combined_sha256
 from beholder.backends.hf_config import image_config
 from beholder.backends.names import ModelName, parse_name
@@ -38,7 +39,7 @@ _ALTERNATIVES = {
 }
 
 
-class SegmenterEngine:
+class SegmenterEngine(CardEngine):
     """One kind of segmenter.
 
     Args:
@@ -48,9 +49,6 @@ class SegmenterEngine:
 
     def __init__(self, name: str, parts: Mapping[str, str]) -> None:
         self.name, self.parts = name, dict(parts)
-
-    def cards(self) -> Sequence[ModelCard]:
-        return [card for card in all_cards() if card.engine == self.name]
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(self.name,))
@@ -105,11 +103,7 @@ class SegmenterEngine:
                 must = f"{parsed.asked} must have the folders {' and '.join(self.parts)}, each in transformers' layout"
             if not place.is_dir():
                 raise WeightsMissingError(must, got=f"no folder {place}")
-            choice = _chooser(family)(list_files(place))
-            reason = find_fault(place, choice)
-            if reason is not None:
-                raise WeightsMissingError(must, got=f"{place}: {reason}")
-            found[role] = hub.Found(place, choice)
+            found[role] = whole_files(place, _chooser(family)(list_files(place)), must=must, where=True)
         return found
 
     def _describe(self, parsed: ModelName, found: Mapping[str, hub.Found], dtype: str) -> ResolvedModel:
@@ -123,8 +117,8 @@ class SegmenterEngine:
             parts[role] = {"family": family, "weights": list(found[role].files.weights), "tokens": tokens}
             given = image_config(folder) if any((folder / name).is_file() for name in _IMAGE_FILES) else {}
             preprocessing[role] = read_fit(given, FAMILIES[family].fit).as_json()
-        size = sum((item.folder / name).stat().st_size for item in found.values() for name in item.files.weights)
-        files = {f"{role}/{name}": item.folder / name for role, item in found.items() for name in item.files.all}
+        size = sum(weights_size(item) for item in found.values())
+        files = {name: path for role, item in found.items() for name, path in paths_of(item, role).items()}
         plain = ModelCard(
             id=parsed.id, engine=self.name, family=self.name, arch=self.name, capabilities=("Segmenter",),
             weights=parsed.id.partition(":")[2], source=None if parsed.path is not None else parsed.weights,

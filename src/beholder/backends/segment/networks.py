@@ -17,7 +17,7 @@ import numpy as np
 
 from beholder._errors import ModelError, NoValue
 from beholder.backends.base import ResolvedModel
-from beholder.backends.devices import choose_device
+from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.segment.common import Instances
 from beholder.backends.segment.fit import CLIP, HALF, IMAGENET, Fit
@@ -122,10 +122,7 @@ class Part:
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
         self.network = None
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
+        release_memory(self._device)
 
 
 def too_old(name: str, version: str) -> ModelError:
