@@ -10,12 +10,15 @@ import pytest
 
 from beholder._identity import parse_spec
 from beholder.functional.gaussians import fit_features
+from beholder.metrics.attribute_sets import AttributeSetMetric
 from beholder.metrics.base import FeatureBatch, make_metric
 from beholder.metrics.catalog import METRICS
 from beholder.metrics.sets import FeatureSet, FittedSet, SetMetric, SetSettings, SetValue
 
 SPECS = [
-    *(name for name in METRICS.names() if issubclass(METRICS.get(name), SetMetric)),
+    # Those of attributes take patch tokens and texts: see test_attribute_set_metrics.py.
+    *(name for name in METRICS.names() if issubclass(METRICS.get(name), SetMetric)
+      and not issubclass(METRICS.get(name), AttributeSetMetric)),
     "cmmd(estimator=unbiased)", "vendi(over=prompt)", "vendi(order=0.5)", "diversity(over=set)", "recall(k=1)",
 ]  # fmt: skip
 every = pytest.mark.parametrize("spec", SPECS)

@@ -9,16 +9,17 @@ from typing import Any, cast
 import numpy as np
 
 from beholder.attributing.encode import EncodedSet
-from beholder.metrics.attribute_lists import Attribute
 from beholder.attributing.settings import AttributeSettings
 from beholder.functional.divergence import Direction, condition_numbers, pairs
-from beholder.functional.maps import pool_cells, regional_kl
+from beholder.functional.maps import regions_of
 from beholder.functional.placement import Background
 from beholder.functional.relevance import relevance
 from beholder.functional.score_sums import fit
+from beholder.metrics.attribute_lists import Attribute
 from beholder.records import Status
 from beholder.stats.correction import benjamini_hochberg
 from beholder.stats.map_sets import JudgedMap, MapSettings, judge_maps
+from beholder.stats.region_sets import judge_regions
 from beholder.stats.resample import Judged
 from beholder.stats.score_sets import Density, ScoreSettings, judge_scores
 
@@ -28,7 +29,7 @@ PARTS = ("low", "high", "null_mean", "null_level", "p", "corrected")
 _SINGLE = ("sad", "mean_difference", "w1", "jsd")
 _SIZES = ("mar", "level", "mar_shape")
 _PLACES = ("jsd", "w1_x", "w1_y", "shift_x", "shift_y", "spread_ratio")
-_CORRECTED = ("sad", "mar", "placement_jsd")
+_CORRECTED = ("sad", "mar", "placement_jsd", "regional_kl")
 """Statistics whose p-values are adjusted over attributes (Benjamini-Hochberg), as `<name>_q`."""
 
 Row = dict[str, Any]
@@ -91,7 +92,7 @@ def _add_scores(
     attributes: Sequence[Attribute],
     settings: AttributeSettings,
 ) -> list[Row]:
-    sides = [side.scores[side.ok] for side in (ref, gen)]
+    sides = [side.scored() for side in (ref, gen)]
     counts = [len(side) for side in sides]
     for row in rows:
         row |= {"n_ref": counts[0], "n_gen": counts[1], "status": Status.OK.value}
@@ -121,7 +122,7 @@ def _add_scores(
 
 def _add_scores_by_class(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: AttributeSettings) -> None:
     for c, row in enumerate(rows):
-        sides = [side.scores[side.rows_of(row["attribute"])][:, [c]] for side in (ref, gen)]
+        sides = [side.scored(row["attribute"])[:, [c]] for side in (ref, gen)]
         row |= {"n_ref": len(sides[0]), "n_gen": len(sides[1])}
         if min(map(len, sides)) < LEAST:
             row["status"] = Status.NOT_ENOUGH_EVIDENCE.value
@@ -153,8 +154,8 @@ def _add_maps(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: Attri
         settings.permutations, settings.level,
     )  # fmt: skip
     arrays = _empty_maps(len(rows), grid)
-    regions = settings.regions if not (grid[0] % settings.regions or grid[1] % settings.regions) else 0
-    arrays["regional_kl"] = np.zeros((len(rows), *((regions, regions) if regions else grid)))
+    for name in ("regional_kl", "regional_kl_p"):
+        arrays[name] = np.full((len(rows), *regions_of(grid, settings.regions)), float(name.endswith("_p")))
     for own, (first, second) in enumerate(zip(ref.maps, gen.maps)):
         chosen = [own] if settings.by_class else list(range(len(rows)))
         if min(first.sums.n, second.sums.n) < LEAST:
@@ -163,10 +164,11 @@ def _add_maps(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: Attri
             continue
         judged = judge_maps(first, second, map_settings)
         _fill(arrays, chosen, first.sums.mean(), second.sums.mean(), judged, grid, settings)
-        regional = _regional(first, second, grid, regions, settings)
+        regional = judge_regions(ref.regions[own], gen.regions[own], map_settings, direction=settings.direction)
         for k, c in enumerate(chosen):
-            arrays["regional_kl"][c] = regional[k]
+            _fill_regions(arrays, c, regional[k].cells)
             _add_map_row(rows[c], judged[k], settings)
+            _put(rows[c], "regional_kl", regional[k].mean, None)
     return arrays
 
 
@@ -202,14 +204,10 @@ def _fill(
         arrays["valid"][c] = True
 
 
-def _regional(first: Any, second: Any, grid: tuple[int, int], regions: int, settings: AttributeSettings) -> np.ndarray:
-    """(C, cells, cells) KL by cell. Pooled cells take the mean of their cells' variances: an upper bound."""
-    parts = [first.sums.mean(), first.sums.variance(), second.sums.mean(), second.sums.variance()]
-    if regions:
-        parts = [pool_cells(part, grid, regions) for part in parts]
-    found = regional_kl(*parts, direction=settings.direction)
-    shape = (regions, regions) if regions else grid
-    return found.reshape(len(found), *shape)
+def _fill_regions(arrays: dict[str, np.ndarray], c: int, cells: Judged) -> None:
+    arrays["regional_kl"][c] = cells.value.reshape(arrays["regional_kl"][c].shape)
+    if cells.p is not None:
+        arrays["regional_kl_p"][c] = cells.p.reshape(arrays["regional_kl"][c].shape)
 
 
 def _add_map_row(row: Row, judged: JudgedMap, settings: AttributeSettings) -> None:
@@ -256,7 +254,8 @@ def _summarise(summary: Row, rows: Sequence[Row], gen: EncodedSet) -> None:
     summary.setdefault("sad_mean", mean("sad", rows))
     summary |= {
         "sad_mean_relevant": mean("sad", relevant), "n_attributes": len(rows), "n_relevant": len(relevant),
-        "mar_mean": mean("mar", rows), "placement_jsd_mean": mean("placement_jsd", rows),
+        "mar_mean": mean("mar", rows), "regional_kl_mean": mean("regional_kl", rows),
+        "placement_jsd_mean": mean("placement_jsd", rows),
         "significant_attributes": sum(1 for row in rows if row.get("sad_q") is not None and row["sad_q"] < 0.05),
     }  # fmt: skip
     missing: dict[str, int] = {}

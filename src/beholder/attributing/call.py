@@ -13,10 +13,10 @@ from beholder._hashing import hash_json
 from beholder.attributing.analyse import SetReport, compare_sets
 from beholder.attributing.encode import ImageFeatures, Prompts, SetEncoder, TextFeatures, content_digest, encode_prompts
 from beholder.attributing.files import AttributeRun, claim, write_run
-from beholder.metrics.attribute_lists import Asked, Attribute, read_attributes
 from beholder.attributing.settings import AttributeSettings, make_settings
 from beholder.manifest import open_source
 from beholder.manifest.schema import SampleSource
+from beholder.metrics.attribute_lists import Asked, Attribute, read_attributes
 from beholder.records import SCHEMA_VERSION
 from beholder.runs.config import RunConfig, make_config
 from beholder.runs.engine import Scorer

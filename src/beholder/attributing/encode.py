@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from beholder._errors import UserError
-from beholder.metrics.attribute_lists import Attribute
 from beholder.attributing.settings import AttributeSettings
 from beholder.functional.hcs import hcs, mean_embedding
-from beholder.functional.patches import Refine, global_column, patch_cosines, ra_clip_scores
+from beholder.functional.maps import with_squares
 from beholder.functional.similarity import cosine_matrix, normalise
 from beholder.manifest.schema import Sample, SampleSource
-from beholder.metrics.attributes import fill
+from beholder.metrics.attribute_lists import Attribute
+from beholder.metrics.attribute_scores import RaOptions, ScoredPictures, fill, pair_texts, score_pictures
 from beholder.metrics.base import FeatureBatch, SampleMetric, ScoreColumns, Selection, Slot
 from beholder.metrics.text_image import output_of
 from beholder.records import MetricInfo, OptionInfo, Status
@@ -92,16 +92,11 @@ class Prompts:
 
 def encode_prompts(scorer: Scorer, attributes: Sequence[Attribute], settings: AttributeSettings) -> Prompts:
     """Embeds all prompts once."""
-    texts: list[list[str]] = [
-        [fill(settings.positive, item.positive) for item in attributes],
-        [
-            fill(settings.positive, item.counterpart) if item.counterpart else fill(settings.negative, item.positive)
-            for item in attributes
-        ],
-        [fill(settings.prompt, item.positive) for item in attributes],
-        [item.positive for item in attributes],
+    flat = [
+        *pair_texts(attributes, settings.positive, settings.negative),
+        *(fill(settings.prompt, item.positive) for item in attributes),
+        *(item.positive for item in attributes),
     ]
-    flat = [text for part in texts for text in part]
     chunk, _ = scorer.prepare([Sample(id="prompts", output=None, extras={"texts": flat})])
     ((work, rows, batch),) = scorer.feature_batches(chunk)
     if not rows:
@@ -126,7 +121,9 @@ class EncodedSet:
         scores: (rows, C); rows without a value hold 0 and must not be read.
         maps: sums of refined patch scores, one holder for all attributes, or one an attribute (by class); empty
             where no patches were looked at.
+        regions: as `maps`, sums of scores averaged over regions and of their squares.
         grid: rows and columns of patches, or None.
+        keys: content keys of all rows; empty where a row has no features.
     """
 
     name: str
@@ -137,7 +134,9 @@ class EncodedSet:
     reasons: list[str | None] = field(default_factory=list)
     scores: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     maps: list[MapUnits] = field(default_factory=list)
+    regions: list[MapUnits] = field(default_factory=list)
     grid: tuple[int, int] | None = None
+    keys: list[bytes] = field(default_factory=list)
 
     @property
     def ok(self) -> np.ndarray:
@@ -150,6 +149,11 @@ class EncodedSet:
             return self.ok
         same: np.ndarray = self.ok & np.asarray([found == name for found in self.classes], dtype=bool)
         return same
+
+    def scored(self, name: str | None = None) -> np.ndarray:
+        """(n, C) scores of `rows_of`, in the order of content keys: what is drawn does not depend on that of rows."""
+        rows = sorted(np.flatnonzero(self.rows_of(name)).tolist(), key=lambda row: self.keys[row])
+        return self.scores[rows]
 
 
 Held = list[tuple[np.ndarray, np.ndarray]]
@@ -200,13 +204,14 @@ class SetEncoder:
         ((work, rows, batch),) = self._scorer.feature_batches(chunk)
         scores = np.zeros((len(samples), len(self._attributes)))
         verdicts = dict(work.verdicts)
+        keys = dict(zip(work.rows, work.slots["image"].keys))
         if rows:
-            keys = dict(zip(work.rows, work.slots["image"].keys))
             self._score(found, [samples[row] for row in rows], [keys[row] for row in rows], rows, batch, scores, held,
                         verdicts)  # fmt: skip
         for row, sample in enumerate(samples):
             status, reason = verdicts.get(row, (Status.OK, None))
             found.ids.append(sample.id)
+            found.keys.append(keys.get(row, b""))
             found.outputs.append(sample.output.name if sample.output is not None else "")
             found.classes.append(sample.class_name)
             found.statuses.append(Status(status))
@@ -229,14 +234,10 @@ class SetEncoder:
         bad = normalise(columns["embedding"]).degenerate
         maps = None
         if "patches" in columns:
-            cosines = patch_cosines(
-                columns[global_column(self._settings.global_layer)], columns["patches"], prompts.positive,
-                prompts.negative,
-            )  # fmt: skip
-            made = ra_clip_scores(cosines, columns["attention"], **self._ra_options())
-            values, bad = made.scores, bad | cosines.degenerate
+            made = self._scored(columns)
+            values, bad = made.scores, bad | made.degenerate
             maps = made.maps if self._settings.maps else None
-            found.grid = (int(columns["grid"][0, 0]), int(columns["grid"][0, 1]))
+            found.grid = made.grid
         if self._settings.score == "clip_score":
             plain = cosine_matrix(columns["embedding"], prompts.plain)
             values, bad = 100.0 * plain.values, bad | plain.degenerate.any(axis=1)
@@ -260,37 +261,35 @@ class SetEncoder:
         ((work, rows, batch),) = self._scorer.feature_batches(chunk)
         if len(rows) != len(samples):
             raise UserError("images to be drawn must have features", got=str(dict(work.verdicts)))
-        columns, prompts = batch.one_of("image"), self._prompts
-        cosines = patch_cosines(
-            columns[global_column(self._settings.global_layer)],
-            columns["patches"],
-            prompts.positive,
-            prompts.negative,
-        )
-        return ra_clip_scores(cosines, columns["attention"], **self._ra_options()).maps
+        return self._scored(batch.one_of("image")).maps
 
-    def _ra_options(self) -> dict[str, Any]:
-        options = self._settings
-        tau = options.tau if options.tau > 0 else self._prompts.logit_scale
-        return {
-            "tau": tau, "tau_agg": options.tau_agg if options.tau_agg > 0 else tau,
-            "refine_by": cast("Refine", options.refine), "renormalize_rows": options.renormalize_rows,
-            "include_cls": options.include_cls, "dual": options.dual, "local": options.local,
-        }  # fmt: skip
+    def _scored(self, columns: Any) -> ScoredPictures:
+        prompts, options = self._prompts, RaOptions.of(asdict(self._settings))
+        return score_pictures(columns, prompts.positive, prompts.negative, options, prompts.logit_scale)
 
     def _add_maps(self, found: EncodedSet, samples: Sequence[Sample], keys: Sequence[bytes], maps: np.ndarray) -> None:
-        count, cells = maps.shape[1:]
+        if found.grid is None:
+            raise TypeError("maps have a grid")
+        pooled = with_squares(maps, found.grid, self._settings.regions)
+        for held, rows in ((found.maps, maps), (found.regions, pooled)):
+            self._add_rows(held, samples, keys, rows)
+
+    def _add_rows(
+        self, held: list[MapUnits], samples: Sequence[Sample], keys: Sequence[bytes], rows: np.ndarray
+    ) -> None:
+        """Adds rows (n, C, …) to the one holder, or each image to that of its class."""
+        count, cells = rows.shape[1:]
         if not self._settings.by_class:
-            if not found.maps:
-                found.maps = [MapUnits((count, cells))]
-            found.maps[0].add(list(keys), maps)
+            if not held:
+                held.append(MapUnits((count, cells)))
+            held[0].add(list(keys), rows)
             return
-        if not found.maps:
-            found.maps = [MapUnits((1, cells)) for _ in self._attributes]
+        if not held:
+            held += [MapUnits((1, cells)) for _ in self._attributes]
         for c, attribute in enumerate(self._attributes):
             own = [k for k, sample in enumerate(samples) if sample.class_name == attribute.name]
             if own:
-                found.maps[c].add([keys[k] for k in own], maps[own, c : c + 1])
+                held[c].add([keys[k] for k in own], rows[own, c : c + 1])
 
     def _finish_hcs(self, found: EncodedSet, held: Held) -> None:
         if not held:

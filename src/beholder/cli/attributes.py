@@ -49,6 +49,9 @@ def attributes(
         str | None, typer.Option("--positive", help="Positive prompt, {} for the attribute.", rich_help_panel=METHOD)
     ] = None,
     maps: Annotated[bool, typer.Option("--maps/--no-maps", help="Look at places too.", rich_help_panel=METHOD)] = True,
+    regions: Annotated[
+        int | None, _method("Regions along each side of the regional map. Default: 7, or the patches themselves.")
+    ] = None,
     mass_floor: Annotated[float | None, _method("Least mean of a heat map whose place is told.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all draws.", rich_help_panel=STATISTICS)] = 0,
     resamples: Annotated[int, typer.Option(help="Bootstrap draws.", rich_help_panel=STATISTICS)] = 1000,
@@ -83,7 +86,7 @@ def attributes(
             real=real, gen=_named(gen), attributes=attribute_list, out=out, pictures=pictures, overwrite=overwrite,
             device=device or "auto", dtype=dtype or "auto", store=store, cache_dir=cache_dir, offline=offline,
             progress=progress, model=model, score=score, density=density, direction=direction, by_class=by_class,
-            maps=maps, mass_floor=mass_floor, positive=template, negative=counter_template, seed=seed,
+            maps=maps, regions=regions, mass_floor=mass_floor, positive=template, negative=counter_template, seed=seed,
             resamples=resamples, permutations=permutations, level=level,
         )  # fmt: skip
     sets, rows = run.sets.to_pylist(), run.attributes.to_pylist()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from beholder._errors import BeholderError, Fault, InputError, UserError
-from beholder._identity import parse_spec
+from beholder._identity import format_spec, parse_spec
 from beholder.runs.config import RunConfig, make_config, preset_settings, read_toml, settings_like
 
 _COLOURS = {"white": (255, 255, 255), "black": (0, 0, 0), "gray": (128, 128, 128), "grey": (128, 128, 128)}
@@ -109,6 +109,42 @@ def input_settings(
     if faults:
         raise _error(faults)
     return {name: settings.get(name) for name in given}
+
+
+def with_attributes(metrics: Sequence[str], asked: str) -> list[str]:
+    """Metrics with a list of attributes, where they take one and name none.
+
+    Args:
+        metrics: as they were asked for.
+        asked: a file, or a list that comes with the package.
+
+    Raises:
+        UserError: a list that cannot be read, or no metric that takes one.
+    """
+    from beholder.metrics.attribute_lists import as_option, listed_attributes
+    from beholder.metrics.catalog import METRICS
+
+    listed = as_option(asked)
+    taken = False
+    found = []
+    for text in metrics:
+        spec = parse_spec(text)
+        info = METRICS.get(spec.name).info
+        if any(option.name == "attributes" for option in info.options):
+            taken = True
+            if "attributes" not in spec.options:
+                # A metric of samples centres by what is looked for alone.
+                plain = tuple(item.positive for item in listed_attributes(listed))
+                options = {**spec.options, "attributes": listed if info.kind == "set" else plain}
+                text = format_spec(spec.name, options | ({} if spec.label is None else {"as": spec.label}))
+        found.append(text)
+    if not taken:
+        raise UserError(
+            "--attributes goes with a metric that takes a list of attributes",
+            got=", ".join(metrics) or "no -m",
+            fix="Like: -m sad, -m pad, -m r_sad, -m placement",
+        )
+    return found
 
 
 def parse_colour(text: str) -> tuple[int, int, int]:

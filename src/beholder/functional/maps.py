@@ -168,6 +168,26 @@ def pool_cells(maps: npt.ArrayLike, grid: tuple[int, int], size: int) -> np.ndar
     return pooled
 
 
+def regions_of(grid: tuple[int, int], size: int) -> tuple[int, int]:
+    """Rows and columns of regions: `size` × `size` where the grid's sides are multiples of it, else the grid's own.
+
+    >>> regions_of((14, 14), 7), regions_of((8, 8), 7)
+    ((7, 7), (8, 8))
+    """
+    return grid if grid[0] % size or grid[1] % size else (size, size)
+
+
+def with_squares(maps: npt.ArrayLike, grid: tuple[int, int], size: int) -> np.ndarray:
+    """(…, 2R): maps (…, P) averaged over regions, and the squares of these averages; sums of both give variances.
+
+    >>> with_squares([1.0, 0.0, 0.5, 0.5], (2, 2), 1).tolist()
+    [0.5, 0.25]
+    """
+    regions = regions_of(grid, size)
+    pooled = np.asarray(maps, dtype=np.float64) if regions == grid else pool_cells(maps, grid, size)
+    return np.concatenate([pooled, pooled * pooled], axis=-1)
+
+
 def regional_kl(
     ref_mean: npt.ArrayLike, ref_variance: npt.ArrayLike, gen_mean: npt.ArrayLike, gen_variance: npt.ArrayLike,
     *, direction: str = "gen||ref", floor: float = 1e-6,

@@ -66,6 +66,35 @@ def read_attributes(asked: Asked) -> list[Attribute]:
     return found
 
 
+def listed_attributes(items: Sequence[str]) -> list[Attribute]:
+    """Attributes from a metric's option: texts, "positive|counterpart", or the names of built-in lists.
+
+    >>> [(item.positive, item.counterpart) for item in listed_attributes(["a cat", "open eyes|closed eyes"])]
+    [('a cat', None), ('open eyes', 'closed eyes')]
+    """
+    found: list[Attribute] = []
+    for item in items:
+        positive, _, counterpart = item.partition("|")
+        found += (
+            read_attributes(item) if item in BUILT_IN else [Attribute(positive.strip(), counterpart.strip() or None)]
+        )
+    return read_attributes(found)
+
+
+def as_option(asked: Asked) -> tuple[str, ...]:
+    """A list of attributes as `listed_attributes` reads it; a built-in list by its name.
+
+    Raises:
+        OptionError: see `read_attributes`.
+    """
+    if isinstance(asked, str) and asked in BUILT_IN and not Path(asked).exists():
+        return (asked,)
+    return tuple(
+        item.positive if item.counterpart is None else f"{item.positive}|{item.counterpart}"
+        for item in read_attributes(asked)
+    )
+
+
 def _items(asked: Asked) -> Sequence[Any]:
     if not isinstance(asked, (str, Path)):
         return list(asked)

@@ -9,9 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from beholder._errors import NoValue
-from beholder.functional.patches import PatchCosines, Refine, global_column, patch_cosines, ra_clip_scores
+from beholder.functional.patches import PatchCosines, global_column, patch_cosines, ra_clip_scores
 from beholder.functional.similarity import cosine, normalise
 from beholder.manifest.schema import Sample
+from beholder.metrics.attribute_lists import Attribute
+from beholder.metrics.attribute_scores import RaOptions, fill, prompt_pair
 from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, ScoreColumns, Selection, Slot
 from beholder.metrics.frames import FRAME_OPTIONS, reduce_frames
 from beholder.metrics.outcome import make_scores, truncation_evidence
@@ -23,17 +25,19 @@ POSITIVE, NEGATIVE = "This is a photo of {}.", "This is a photo without {}."
 HCS_PROMPT = "a photo of {}"
 _PAPER = "Lu et al., RA-CLIPScore and R-SaD, arXiv 2608.12088"
 
+RA_OPTIONS = (
+    OptionInfo("tau", 0.0, "Temperature of the pair of prompts; 0 or less: the model's.", kind="float"),
+    OptionInfo("tau_agg", 0.0, "Temperature over tokens; 0 or less: as tau.", kind="float"),
+    OptionInfo("refine", "mean", "Spread patch scores by attention, or not.", choices=("mean", "none")),
+    OptionInfo("renormalize_rows", True, "Rows of attention among patches sum to 1.", kind="bool"),
+    OptionInfo("include_cls", True, "The global token takes part in the sum.", kind="bool"),
+    OptionInfo("dual", True, "Use the negative prompt; else scores are (cos + 1)/2.", kind="bool"),
+    OptionInfo("local", True, "Use patches; else the global token's score alone.", kind="bool"),
+    OptionInfo("global_layer", "L", "Layer of the global token's attention.", choices=("L", "L-1")),
+)
+"""Options of everything that is made of RA-CLIPScores."""
 _ATTRIBUTE = OptionInfo("attribute", "", "The attribute that is scored; empty for what stands in the row's column.")
 _TEXT = OptionInfo("text", "prompt", "Column that holds the attribute where none is named.")
-
-
-def fill(template: str, text: str) -> str:
-    """A template with its braces replaced; one without braces is put before the text.
-
-    >>> fill("This is a photo of {}.", "a cat")
-    'This is a photo of a cat.'
-    """
-    return template.replace("{}", text) if "{}" in template else template + text
 
 
 class AttributeMetric(SampleMetric):
@@ -88,14 +92,7 @@ class RaClipScore(AttributeMetric):
             OptionInfo("positive", POSITIVE, "Prompt of an image that shows it; {} stands for the attribute."),
             OptionInfo("negative", NEGATIVE, "Prompt of an image that does not."),
             OptionInfo("counterpart", "", "What the image shows instead (eyes closed): replaces the negative prompt."),
-            OptionInfo("tau", 0.0, "Temperature of the pair of prompts; 0 or less: the model's.", kind="float"),
-            OptionInfo("tau_agg", 0.0, "Temperature over tokens; 0 or less: as tau.", kind="float"),
-            OptionInfo("refine", "mean", "Spread patch scores by attention, or not.", choices=("mean", "none")),
-            OptionInfo("renormalize_rows", True, "Rows of attention among patches sum to 1.", kind="bool"),
-            OptionInfo("include_cls", True, "The global token takes part in the sum.", kind="bool"),
-            OptionInfo("dual", True, "Use the negative prompt; else scores are (cos + 1)/2.", kind="bool"),
-            OptionInfo("local", True, "Use patches; else the global token's score alone.", kind="bool"),
-            OptionInfo("global_layer", "L", "Layer of the global token's attention.", choices=("L", "L-1")),
+            *RA_OPTIONS,
             *FRAME_OPTIONS,
         ),
         notes=(
@@ -117,11 +114,8 @@ class RaClipScore(AttributeMetric):
 
     def prompts(self, attribute: str) -> tuple[str, str]:
         """The two prompts of an attribute."""
-        positive = fill(str(self.options["positive"]), attribute)
-        counterpart = str(self.options["counterpart"])
-        if counterpart:
-            return positive, fill(str(self.options["positive"]), counterpart)
-        return positive, fill(str(self.options["negative"]), attribute)
+        item = Attribute(attribute, str(self.options["counterpart"]) or None)
+        return prompt_pair(item, str(self.options["positive"]), str(self.options["negative"]))
 
     def select(self, sample: Sample) -> Selection:
         positive, negative = self.prompts(self.attribute_of(sample))
@@ -155,23 +149,8 @@ class RaClipScore(AttributeMetric):
         return patch_cosines(whole, columns["patches"], texts[0], texts[1])
 
     def _values(self, cosines: PatchCosines, attention: np.ndarray, constants: Mapping[str, float]) -> np.ndarray:
-        options = self.options
         own = float(constants.get("logit_scale", 100.0))
-        tau = float(cast("float", options["tau"]))
-        tau = tau if tau > 0 else own
-        tau_agg = float(cast("float", options["tau_agg"]))
-        found = ra_clip_scores(
-            cosines,
-            attention,
-            tau=tau,
-            tau_agg=tau_agg if tau_agg > 0 else tau,
-            refine_by=cast("Refine", options["refine"]),
-            renormalize_rows=bool(options["renormalize_rows"]),
-            include_cls=bool(options["include_cls"]),
-            dual=bool(options["dual"]),
-            local=bool(options["local"]),
-        )
-        return found.scores[:, 0]
+        return ra_clip_scores(cosines, attention, **RaOptions.of(self.options).arguments(own)).scores[:, 0]
 
     def describe(self) -> dict[str, Any]:
         return {

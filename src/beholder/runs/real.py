@@ -109,8 +109,9 @@ def open_real(config: RunConfig, plan: Plan, given: Any = None) -> Real | None:
 
 def set_spaces(planned: PlannedMetric) -> SetSpaces:
     """Where the features of a set metric lie."""
-    (slot,) = planned.slots
-    return SetSpaces(slot.space, slot.space if slot.several is None else slot.several)
+    slot = planned.slots[0]
+    texts = next((item.space for item in planned.slots if item.kind.item == "text"), slot.space)
+    return SetSpaces(slot.space, slot.space if slot.several is None else slot.several, texts)
 
 
 def share_of_real(real: Real | None, shard: Shard) -> Real | None:

@@ -10,13 +10,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from beholder._errors import StoreError
-from beholder.metrics.sets import FeatureSet
+from beholder.backends.base import Columns
+from beholder.metrics.sets import FeatureSet, PictureTable, TextTable
 from beholder.runs.chunk import MetricWork
+from beholder.runs.item_keys import text_key
 from beholder.runs.several import unit_rows
 from beholder.runs.store import FeatureStore, Space
 
 BLOCK = 4096
 """Pictures whose features are read at once."""
+WIDE_BLOCK = 128
+"""Pictures whose features are read at once where all columns are wanted: patch tokens take 280 kB a picture."""
 
 _STILL, _SEVERAL = b"\0", b"\1"
 
@@ -24,7 +28,7 @@ _STILL, _SEVERAL = b"\0", b"\1"
 def row_keys(work: MetricWork, rows: int) -> list[bytes | None]:
     """For every row of a chunk the key of its output's feature, for later; a first byte tells videos from pictures."""
     found: list[bytes | None] = [None] * rows
-    (laid,) = work.slots.values()
+    laid = work.slots[work.planned.slots[0].slot.name]
     for at, row in enumerate(work.rows):
         key = laid.keys[laid.offsets[at]]
         found[row] = (_SEVERAL if key in laid.several else _STILL) + key
@@ -36,10 +40,17 @@ class SetSpaces(NamedTuple):
 
     Args:
         still, several: of pictures, and of videos.
+        texts: of the metric's texts; where it has none, that of pictures again.
     """
 
     still: Space
     several: Space
+    texts: Space
+
+    @property
+    def has_texts(self) -> bool:
+        """True where the metric has texts."""
+        return self.texts.hash != self.still.hash
 
     def of(self, key: bytes) -> tuple[Space, bytes]:
         """The space of a row's key, and the key in it."""
@@ -71,6 +82,10 @@ class Shelf(Protocol):
         """
         ...
 
+    def constants(self, place: int, space: Space) -> Mapping[str, float]:
+        """Constants of the space's model."""
+        ...
+
 
 class OneShelf:
     """The store of a run in one process."""
@@ -82,6 +97,9 @@ class OneShelf:
         found, columns = self._store.get(self._store.space(space), list(keys))
         _check_found(found, keys, "the feature store", "the run")
         return found, columns
+
+    def constants(self, place: int, space: Space) -> Mapping[str, float]:
+        return self._store.constants(self._store.space(space)) or {}
 
 
 class PartShelves:
@@ -96,6 +114,17 @@ class PartShelves:
         self._open: tuple[Path, FeatureStore] | None = None
 
     def get(self, place: int, space: Space, keys: Sequence[bytes]) -> tuple[dict[bytes, int], Any]:
+        store = self._at(place)
+        folder, _, part = self._folders[place]
+        found, columns = store.get(store.space(space), list(keys))
+        _check_found(found, keys, str(folder), part)
+        return found, columns
+
+    def constants(self, place: int, space: Space) -> Mapping[str, float]:
+        store = self._at(place)
+        return store.constants(store.space(space)) or {}
+
+    def _at(self, place: int) -> FeatureStore:
         folder, alone, part = self._folders[place]
         if self._open is None or self._open[0] != folder:
             self.close()
@@ -106,10 +135,7 @@ class PartShelves:
                     fix="Join the parts where it is, or run them without --store: then features lie in the parts",
                 )
             self._open = folder, FeatureStore(folder, alone=alone)
-        store = self._open[1]
-        found, columns = store.get(store.space(space), list(keys))
-        _check_found(found, keys, str(folder), part)
-        return found, columns
+        return self._open[1]
 
     def close(self) -> None:
         if self._open is not None:
@@ -167,7 +193,9 @@ class StoredSet:
     def features(self) -> FeatureSet:
         """What a metric is given."""
         units = np.asarray([unit for _, _, unit, _, _ in self._pictures], dtype=np.int64)
-        return FeatureSet(self.n, self._blocks, units)
+        return FeatureSet(
+            self.n, self._blocks, units, self._tables, self._texts if self._spaces.has_texts else None
+        )  # fmt: skip
 
     def _count(self, key: bytes, place: int) -> int:
         """Pictures of one row."""
@@ -178,24 +206,45 @@ class StoredSet:
         return len(unit_rows(columns, found[own])["embedding"])
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        order = sorted(range(self.n), key=lambda number: (self._pictures[number][3], self._pictures[number][1]))
-        for start in range(0, self.n, BLOCK):
-            numbers = order[start : start + BLOCK]
-            yield np.asarray(numbers, dtype=np.int64), self._read(numbers)
+        for block in self._in_blocks(BLOCK, ("embedding",)):
+            yield block.numbers, block.columns["embedding"].astype(np.float32, copy=False)
 
-    def _read(self, numbers: Sequence[int]) -> np.ndarray:
-        """(k, d) float32 features of some pictures."""
+    def _tables(self) -> Iterator[PictureTable]:
+        yield from self._in_blocks(WIDE_BLOCK, None)
+
+    def _in_blocks(self, size: int, names: Sequence[str] | None) -> Iterator[PictureTable]:
+        """All pictures in the order of rows: some columns, or all of them (None)."""
+        order = sorted(range(self.n), key=lambda number: (self._pictures[number][3], self._pictures[number][1]))
+        for start in range(0, self.n, size):
+            numbers = order[start : start + size]
+            keys = [self._pictures[number][0][1:] for number in numbers]
+            yield PictureTable(np.asarray(numbers, dtype=np.int64), keys, self._read(numbers, names))
+
+    def _texts(self, texts: Sequence[str]) -> TextTable:
+        """Features of texts, one row each in their order; every part has them."""
+        place, space = self._pictures[0][4], self._spaces.texts
+        keys = [text_key(text) for text in texts]
+        found, columns = self._shelf.get(place, space, list(dict.fromkeys(keys)))
+        picked = [found[key] for key in keys]
+        return TextTable({name: array[picked] for name, array in columns.items()}, self._shelf.constants(place, space))
+
+    def _read(self, numbers: Sequence[int], names: Sequence[str] | None) -> Columns:
+        """Features of some pictures, one row each."""
         wanted: dict[tuple[int, bytes], dict[bytes, None]] = {}
         for number in numbers:
             key, _, _, _, place = self._pictures[number]
             wanted.setdefault((place, key[:1]), {})[key] = None
-        rows: dict[tuple[bytes, int], Any] = {}
+        rows: dict[tuple[bytes, int], dict[str, Any]] = {}
         for (place, mark), keys in wanted.items():
             space = self._spaces.of(mark)[0]
             found, columns = self._shelf.get(place, space, [key[1:] for key in keys])
             for key in keys:
                 at = found[key[1:]]
-                frames = [columns["embedding"][at]] if mark == _STILL else unit_rows(columns, at)["embedding"]
-                rows |= {(key, frame): row for frame, row in enumerate(frames)}
+                if mark == _STILL:
+                    rows[key, 0] = {name: columns[name][at] for name in names or columns}
+                    continue
+                several = unit_rows(columns, at)
+                for frame in range(len(several["embedding"])):
+                    rows[key, frame] = {name: several[name][frame] for name in names or several}
         picked = [rows[self._pictures[number][:2]] for number in numbers]
-        return np.stack(picked).astype(np.float32, copy=False)
+        return {name: np.stack([row[name] for row in picked]) for name in picked[0]}

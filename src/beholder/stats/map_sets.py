@@ -91,6 +91,9 @@ class MapUnits:
         return np.ones(len(order)), sums * STEP
 
 
+_NONE = np.zeros(0)
+
+
 @dataclass(frozen=True)
 class MapSettings:
     """How sets of maps are compared; see `ScoreSettings`, `excess` and `placement`."""
@@ -118,6 +121,8 @@ class JudgedMap:
         placement: "jsd", "w1_x", "w1_y", "shift_x", "shift_y", "spread_ratio"; empty where a set has too little mass.
         masses: mean of the two heat maps above their backgrounds.
         method: "permutation" where units are images, else "centred-bootstrap".
+        mar_draws: (draws,) of the bootstrap and of the null, for means over attributes.
+        jsd_draws: (draws,) of the bootstrap of placement's JSD.
     """
 
     difference: np.ndarray
@@ -130,6 +135,8 @@ class JudgedMap:
     placement: dict[str, Judged] = field(default_factory=dict)
     masses: tuple[float, float] = (0.0, 0.0)
     method: str = "permutation"
+    mar_draws: tuple[np.ndarray, np.ndarray] = field(default_factory=lambda: (_NONE, _NONE))
+    jsd_draws: np.ndarray = field(default_factory=lambda: _NONE)
 
 
 def judge_maps(ref: MapUnits, gen: MapUnits, settings: MapSettings) -> list[JudgedMap]:
@@ -234,10 +241,11 @@ def _judge_one(
         largest = np.abs(null / spread).max(axis=1)
         threshold = float(np.quantile(largest, settings.level))
         p_cells = (1.0 + (largest[:, None] >= np.abs(t) - 1e-12).sum(axis=0)) / (1.0 + len(null))
-    place, masses = _judge_placement(observed, boots, alike, settings)
+    place, masses, of_jsd = _judge_placement(observed, boots, alike, settings)
     return JudgedMap(
         difference, cells.low, cells.high, t, threshold, p_cells, _judge_sizes(difference, boot, null, settings.level),
         place, masses, "permutation" if shuffled else "centred-bootstrap",
+        (map_size(boot).mar, map_size(null).mar), of_jsd,
     )  # fmt: skip
 
 
@@ -255,17 +263,18 @@ def _judge_placement(
     boots: list[np.ndarray],
     alike: list[np.ndarray],
     settings: MapSettings,
-) -> tuple[dict[str, Judged], tuple[float, float]]:
+) -> tuple[dict[str, Judged], tuple[float, float], np.ndarray]:
     found = placement(*observed, settings.grid, background=settings.background, mass_floor=settings.mass_floor)
     masses = float(found.mass_ref), float(found.mass_gen)
     if not bool(found.enough):
-        return {}, masses
+        return {}, masses, _NONE
     boot, null = (
         placement(sides[0], sides[1], settings.grid, background=settings.background, mass_floor=settings.mass_floor)
         for sides in (boots, alike)
     )
     signed = {"shift_x", "shift_y", "spread_ratio"}
-    return {
+    judged = {
         name: judge(found[k], boot=boot[k], null=null[k], level=settings.level, signed=name in signed)
         for k, name in enumerate(Placement._fields[:6])
-    }, masses
+    }
+    return judged, masses, boot.jsd

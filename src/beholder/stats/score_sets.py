@@ -26,7 +26,7 @@ from beholder.stats.resample import Judged, bootstrap_counts, deal, judge, split
 
 Density = Literal["gaussian", "kde", "kde_legacy"]
 HISTOGRAM_POINTS = 256
-SIGNED = frozenset({"mean_difference", "dependence"})
+SIGNED = frozenset({"mean_difference", "dependence", "dependence_mean"})
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,9 @@ def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings
 
     Returns:
         By name: "sad", "mean_difference" (generated − reference), "w1", "jsd" (C,); "pad", "dependence" (pairs,);
-        "sad_mean", "pad_mean" (). Bootstrap: both sets are drawn by themselves. Null: labels are reshuffled over the
-        pooled images. The bootstrap of a KL lies too high, since a KL is never negative: see `corrected`.
+        "sad_mean", "pad_mean", "dependence_mean" (). Bootstrap: both sets are drawn by themselves. Null: labels are
+        reshuffled over the pooled images. The bootstrap of a KL lies too high, since a KL is never negative: see
+        `corrected`.
 
     Raises:
         OptionError: sets of fewer than three images.
@@ -122,7 +123,7 @@ def _gaussian(ref: Gaussian, gen: Gaussian, settings: ScoreSettings) -> tuple[np
 def _means(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Means over attributes and pairs; no pairs, no mean."""
     found = {}
-    for name in ("sad", "pad"):
+    for name in ("sad", "pad", "dependence"):
         if name in values and values[name].shape[-1]:
             found[f"{name}_mean"] = np.asarray(values[name].mean(axis=-1))
     return found
