@@ -49,7 +49,7 @@ def test_cards_and_names_of_an_engine(folder: Path) -> None:
     known = parse_name(ids[0], engines=(*BUILT_IN, "artscore"))
     assert engine.card(known, what="head", fix="-") == card_of(ids[0])
     assert engine.card(parse_name(f"artscore:{folder}", engines=(*BUILT_IN, "artscore")), what="head", fix="-") is None
-    with pytest.raises(UnknownNameError, match=rf"unknown head 'artscore:none'.*There is {' and '.join(ids)}\."):
+    with pytest.raises(UnknownNameError, match=rf"unknown head 'artscore:none'.*There is {' and '.join(ids)}"):
         engine.card(parse_name("artscore:none", engines=(*BUILT_IN, "artscore")), what="head", fix="There is {known}")
 
 
