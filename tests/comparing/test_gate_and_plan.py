@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.comparing.made_runs import made_metric, made_run
 
+import beholder
 from beholder._errors import OptionError, UnknownNameError, UserError
 from beholder.comparing.gate import gate, parse_drops, parse_requirement
 from beholder.comparing.plan import plan
@@ -198,3 +199,28 @@ def test_what_a_plan_cannot_tell(tmp_path: Path) -> None:
             plan(tiny, **bad)  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError):
         plan(tiny, detect=1.0, metrics=["nothing"])
+
+
+def test_prompts_of_one_concept_are_no_independent_evidence(tmp_path: Path) -> None:
+    # Concepts of sd 1 with five prompts of sd 0.1: twice the prompts within the same concepts would tell nothing new.
+    rng = np.random.default_rng(3)
+    runs = []
+    for name in "ab":
+        own = rng.normal(size=60)
+        rows = [
+            {"prompt": f"{c}-{p}", "concept": f"c{c}", "clip_score": float(own[c] + 0.1 * rng.normal())}
+            for c in range(60)
+            for p in range(5)
+        ]
+        runs.append(made_run(tmp_path / name, rows))
+    entry = plan(*runs, detect=0.2, seeds=[1]).entries[0]
+    assert entry.variance.concept == pytest.approx(2.0, rel=0.4)
+    assert entry.variance.prompt == pytest.approx(0.02, rel=0.3)
+    assert "counted at 5 a concept" in str(entry.note)
+    # Of the 60 concepts' mean differences alone: the least number of concepts that a t test needs, times five.
+    a, b = ([row["clip_score"] for row in beholder.open_run_folder(run).scores.to_pylist()] for run in runs)
+    sd = float((np.array(b) - np.array(a)).reshape(60, 5).mean(axis=1).std(ddof=1))
+    assert entry.needs[0].prompts == pytest.approx(5 * (7.849 * sd**2 / 0.2**2 + 2), rel=0.02)
+    one = plan(runs[0], detect=0.2, seeds=[1]).entries[0]
+    assert one.variance.concept == pytest.approx(2.0, rel=0.4)
+    assert one.detectable == pytest.approx(entry.detectable, rel=0.4)

@@ -240,7 +240,7 @@ def _set_drop_check(item: SetCompared, allowed: float) -> Check:
     name, sign = f"max-drop {item.label} {allowed:g}", -1.0 if item.higher_is_better is False else 1.0
     if item.difference is None:
         return Check(name, {}, "inconclusive", None, None, None, item.note or "no value")
-    return _judged_drop(name, {}, item.difference, (item.low, item.high), sign, allowed, item.note)
+    return _judged_drop(name, {}, item.difference, (item.low, item.high), sign, allowed, item.note_b)
 
 
 def _judged_drop(

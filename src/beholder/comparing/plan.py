@@ -117,12 +117,17 @@ class _Settings:
     ) -> PlanEntry:
         """One entry, with a note where the scatter cannot be told."""
         needs = tuple(needed(split, self.detect, seeds=self.seeds, power=self.power, level=self.level))
-        note = None
+        notes = []
         if split.prompt is None:
-            note = "no plan: it needs two prompts"
+            notes.append("no plan: it needs two prompts")
         elif split.seed is None:
-            note = "one seed a prompt: more seeds may help more than is told"
-        return PlanEntry(label, pair, basis, split, needs, detectable, n_prompts, note)
+            notes.append("one seed a prompt: more seeds may help more than is told")
+        if split.concept:
+            notes.append(
+                f"prompts of one concept are alike, and are counted at {split.prompts_per_concept:.3g} a concept, as "
+                "now: more concepts of fewer prompts need fewer prompts"
+            )
+        return PlanEntry(label, pair, basis, split, needs, detectable, n_prompts, "; ".join(notes) or None)
 
 
 def _alone(side: Side, asked: Sequence[str], pair_on: Sequence[str], settings: _Settings) -> list[PlanEntry]:
@@ -140,7 +145,8 @@ def _alone(side: Side, asked: Sequence[str], pair_on: Sequence[str], settings: _
         )  # fmt: skip
         found = seeds_named(compare_cells(alone, resamples=0, draws=1), key)
         split, n = found.variance, found.n_prompts
-        whole, least = _twice(split), replace(_twice(split), prompt=0.0)
+        whole = _twice(split)
+        least = replace(whole, prompt=0.0, concept=None, prompts_per_concept=1.0)
         entries.append(settings.entry(label, side.name, "unpaired", whole, n, _detectable(whole, n, settings)))
         if split.seed is not None and split.prompt is not None:
             entries.append(
@@ -151,12 +157,14 @@ def _alone(side: Side, asked: Sequence[str], pair_on: Sequence[str], settings: _
 
 def _twice(split: VarianceSplit) -> VarianceSplit:
     """The variance of a difference of two sides that are alike and have nothing in common."""
-    prompt, seed, judge = (None if part is None else 2 * part for part in (split.prompt, split.seed, split.judge))
-    return replace(split, prompt=prompt, seed=seed, judge=judge)
+    parts = (split.concept, split.prompt, split.seed, split.judge)
+    concept, prompt, seed, judge = (None if part is None else 2 * part for part in parts)
+    return replace(split, concept=concept, prompt=prompt, seed=seed, judge=judge)
 
 
 def _detectable(split: VarianceSplit, n_prompts: int, settings: _Settings) -> float | None:
     variance = split.of_mean(max(n_prompts, 1), max(split.seeds_per_prompt, 1.0))
     if variance is None:
         return None
-    return detectable_difference(variance**0.5, n_prompts, power=settings.power, level=settings.level)
+    units = n_prompts / split.prompts_per_concept
+    return detectable_difference(variance**0.5, units, power=settings.power, level=settings.level)

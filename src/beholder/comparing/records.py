@@ -60,11 +60,13 @@ class SetCompared:
         value_a, value_b: their values, or None.
         difference: b − a, or None.
         low, high: interval of the difference, or None.
+        low_a, high_a, low_b, high_b: ends of their own intervals, or None.
         n_a, n_b: pictures of the sets.
+        missing_a, missing_b: rows that no picture of the sets came of, by status.
         higher_is_better: direction.
         verdict: "better", "worse", "higher", "lower", "equal" or "inconclusive"; by the interval, not corrected for the
             number of metrics.
-        note: why there is no value, or None.
+        note_a, note_b: why there is no value, or what else to know of it, or None.
     """
 
     label: str
@@ -72,15 +74,29 @@ class SetCompared:
     a: str
     b: str
     value_a: float | None
+    low_a: float | None
+    high_a: float | None
     value_b: float | None
+    low_b: float | None
+    high_b: float | None
     difference: float | None
     low: float | None
     high: float | None
     n_a: int
     n_b: int
+    missing_a: Mapping[str, int]
+    missing_b: Mapping[str, int]
     higher_is_better: bool | None
     verdict: Verdict
-    note: str | None = None
+    note_a: str | None = None
+    note_b: str | None = None
+
+    @property
+    def note(self) -> str | None:
+        """Why there is no difference, or None where there is one."""
+        if self.difference is not None:
+            return None
+        return self.note_a if self.value_a is None else self.note_b
 
 
 @dataclass(frozen=True)

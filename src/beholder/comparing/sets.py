@@ -87,11 +87,12 @@ def _compared(first: SetSide, side: SetSide, label: str, level: float) -> SetCom
     if difference is not None and one.sd is not None and other.sd is not None:
         reach = NormalDist().inv_cdf((1 + level) / 2) * hypot(one.sd, other.sd)
         low, high = difference - reach, difference + reach
-    note = one.note if one.value is None else other.note if other.value is None else None
     return SetCompared(
-        label=label, metric=one.metric, a=first.name, b=side.name, value_a=one.value, value_b=other.value,
-        difference=difference, low=low, high=high, n_a=one.n, n_b=other.n, higher_is_better=higher,
-        verdict=_verdict(difference, low, high, higher), note=note,
+        label=label, metric=one.metric, a=first.name, b=side.name,
+        value_a=one.value, low_a=one.low, high_a=one.high, value_b=other.value, low_b=other.low, high_b=other.high,
+        difference=difference, low=low, high=high, n_a=one.n, n_b=other.n,
+        missing_a=dict(one.n_missing), missing_b=dict(other.n_missing), higher_is_better=higher,
+        verdict=_verdict(difference, low, high, higher), note_a=one.note, note_b=other.note,
     )  # fmt: skip
 
 

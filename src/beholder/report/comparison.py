@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beholder.report.numbers import DASH, decimals_for, format_interval, format_number
+from beholder.report.numbers import DASH, decimals_for, format_interval, format_number, format_value
+from beholder.report.ranking import format_with_spread
 from beholder.report.tables import Column, Table
+from beholder.stats.bca import plural
 
 if TYPE_CHECKING:
     from beholder.comparing.records import Compared, Comparison, SetCompared
@@ -35,19 +37,19 @@ def comparison_table(found: Comparison) -> Table:
         cells = [item.label + _ARROWS[item.higher_is_better]]
         cells += [item.b] if several else []
         rows.append((*cells, *("all" for _ in groups), *_set_cells(item), item.verdict))
-    notes = _comparison_notes(found) if found.rows else []
+    notes = _comparison_notes(found) if found.rows else _verdicts(found)
     return Table(tuple(titles), tuple(rows), (*notes, *_set_notes(found)))
 
 
 def _set_cells(item: SetCompared) -> list[str]:
-    decimals = 3 if item.difference is None else decimals_for(item.difference, item.low, item.high)
-    texts = [
-        DASH if value is None else format_number(value, decimals)
-        for value in (item.value_a, item.value_b, item.difference)
+    values = [
+        format_with_spread(item.value_a, item.low_a, item.high_a, "pm"),
+        format_with_spread(item.value_b, item.low_b, item.high_b, "pm"),
+        format_value(item.difference, item.low, item.high),
     ]
     interval = DASH if item.difference is None else format_interval(item.difference, item.low, item.high)
     size = str(item.n_b) if item.n_a == item.n_b else f"{item.n_b} against {item.n_a}"
-    return [*texts, interval, *([DASH] * 7), size]
+    return [*values, interval, *([DASH] * 7), size]
 
 
 def _set_notes(found: Comparison) -> list[str]:
@@ -58,7 +60,17 @@ def _set_notes(found: Comparison) -> list[str]:
         f"{labels}: values of whole sets, nothing is paired; n is pictures; the interval takes the sides as "
         "independent and is not corrected for the number of metrics."
     ]
-    return notes + [f"{item.label}, {item.b}: {item.note}" for item in found.sets if item.note]
+    told: dict[str, list[str]] = {}
+    for item in found.sets:
+        for side, note, missing in ((item.a, item.note_a, item.missing_a), (item.b, item.note_b, item.missing_b)):
+            for text in (note, _missing_text(missing)):
+                if text:
+                    told.setdefault(text, []).append(f"{item.label}, {side}")
+    return notes + [f"{'; '.join(dict.fromkeys(places))}: {text}." for text, places in told.items()]
+
+
+def _missing_text(missing: Mapping[str, int]) -> str:
+    return "missing " + ", ".join(f"{count} {name}" for name, count in missing.items()) if missing else ""
 
 
 def _group_text(group: Mapping[str, Any], name: str) -> str:
@@ -75,8 +87,8 @@ def _number_cells(row: Compared) -> list[str]:
     decimals = decimals_for(found.value, low, high)
     shares = "/".join(f"{100 * share:.0f}" for share in (effect.above, effect.tied, effect.below))
     return [
-        format_number(found.mean_a, decimals),
-        format_number(found.mean_b, decimals),
+        format_with_spread(found.mean_a, found.interval_a.low, found.interval_a.high, "pm"),
+        format_with_spread(found.mean_b, found.interval_b.low, found.interval_b.high, "pm"),
         format_number(found.value, decimals),
         format_interval(found.value, low, high),
         *(p_text(p) for p in (found.p.value, row.holm, row.bh)),
@@ -102,6 +114,7 @@ def p_text(p: float | None) -> str:
 def _comparison_notes(found: Comparison) -> list[str]:
     notes = [
         f"Δ is side − {found.sides[0]}; paired on {', '.join(found.key)}; seeds averaged within a prompt; "
+        f"± is half the length of a side's own {found.level * 100:g} % interval; "
         "n is pairs/prompts; P(higher) counts half of the ties; "
         f"detectable is the true difference found with power {found.power * 100:g} %; "
         f"p Holm and p BH over the {sum(row.difference.p.value is not None for row in found.rows)} tests shown."
@@ -119,22 +132,26 @@ def _verdicts(found: Comparison) -> list[str]:
     """In words: on how many metrics a side is better, worse or neither."""
     lines = []
     for side in found.sides[1:]:
-        rows = [row for row in found.rows if row.b == side and not row.group and row.higher_is_better is not None]
-        if not rows:
+        verdicts = [row.verdict for row in found.rows if _counts(row, side) and not row.group]
+        verdicts += [item.verdict for item in found.sets if _counts(item, side)]
+        if not verdicts:
             continue
-        counts = {
-            name: sum(row.verdict == name for row in rows) for name in ("better", "worse", "inconclusive", "equal")
-        }
+        counts = {name: verdicts.count(name) for name in ("better", "worse", "inconclusive", "equal")}
         told = ", ".join(f"{name} on {count}" for name, count in counts.items() if count)
-        lines.append(f"{side} against {found.sides[0]}, of {len(rows)} metrics: {told}.")
+        lines.append(f"{side} against {found.sides[0]}, of {len(verdicts)} metrics: {told}.")
     return lines
+
+
+def _counts(row: Compared | SetCompared, side: str) -> bool:
+    return row.b == side and row.higher_is_better is not None
 
 
 def _row_notes(row: Compared) -> list[str]:
     found = row.difference
     notes = [found.note] if found.note else []
     if found.interval.method:
-        notes.append(f"interval by {found.interval.method}, p by {found.p.method}, over {found.unit}s")
+        units = f"{found.interval.n_units} {plural(found.unit)}"
+        notes.append(f"interval by {found.interval.method}, p by {found.p.method}, over {units}")
     if not row.group:
         notes += [variance_text(found.variance)] if found.variance.prompt is not None else []
     for side, missing in ((row.a, row.missing_a), (row.b, row.missing_b)):
@@ -147,7 +164,7 @@ def _row_notes(row: Compared) -> list[str]:
 
 def variance_text(split: Any) -> str:
     """The variance split as shares of one prompt-and-seed difference."""
-    parts = {"prompt": split.prompt, "seed": split.seed, "judge": split.judge}
+    parts = {"concept": split.concept, "prompt": split.prompt, "seed": split.seed, "judge": split.judge}
     known = {name: value for name, value in parts.items() if value is not None}
     total = sum(known.values())
     if not total:
@@ -185,7 +202,11 @@ def _record(row: Compared) -> dict[str, Any]:
         "metric": row.metric,
         "higher_is_better": row.higher_is_better,
         "mean_baseline": found.mean_a,
+        "mean_baseline_low": found.interval_a.low,
+        "mean_baseline_high": found.interval_a.high,
         "mean": found.mean_b,
+        "mean_low": found.interval_b.low,
+        "mean_high": found.interval_b.high,
         "difference": found.value,
         "low": found.interval.low,
         "high": found.interval.high,
@@ -201,6 +222,7 @@ def _record(row: Compared) -> dict[str, Any]:
         "above": None if effect is None else effect.above,
         "tied": None if effect is None else effect.tied,
         "below": None if effect is None else effect.below,
+        "variance_concept": found.variance.concept,
         "variance_prompt": found.variance.prompt,
         "variance_seed": found.variance.seed,
         "variance_judge": found.variance.judge,

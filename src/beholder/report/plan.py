@@ -10,6 +10,7 @@ from beholder.report.tables import Column, Table
 
 if TYPE_CHECKING:
     from beholder.comparing.plan import PlanResult
+    from beholder.stats.power import Need
 
 
 def plan_table(found: PlanResult) -> Table:
@@ -19,14 +20,24 @@ def plan_table(found: PlanResult) -> Table:
     titles += [Column(f"prompts at {count} seed{'s' if count > 1 else ''}", True) for count in seeds]
     titles += [Column("prompts now", True), Column("detectable now", True)]
     rows, notes = [], [_told(found)]
+    told: dict[str, list[str]] = {}
     for entry in found.entries:
         now = DASH if entry.detectable is None else format_number(entry.detectable, decimals_for(entry.detectable))
-        cells = [DASH if need.prompts is None else str(need.prompts) for need in entry.needs]
+        cells = [_needed(need, known=entry.variance.seed is not None) for need in entry.needs]
         rows.append((entry.label, entry.pair, entry.basis, *cells, str(entry.n_prompts), now))
         facts = [variance_text(entry.variance)] if entry.variance.prompt is not None else []
         facts += [entry.note] if entry.note else []
-        notes += [f"{entry.label}, {entry.pair}, {entry.basis}: {fact}." for fact in facts]
+        for fact in facts:
+            told.setdefault(fact, []).append(f"{entry.label}, {entry.pair}, {entry.basis}")
+    notes += [f"{'; '.join(places)}: {fact}." for fact, places in told.items()]
     return Table(tuple(titles), tuple(rows), tuple(notes))
+
+
+def _needed(need: Need, *, known: bool) -> str:
+    """Prompts; at most so many where nothing is known of seeds."""
+    if need.prompts is None:
+        return DASH
+    return str(need.prompts) if known or need.seeds == 1 else f"≤ {need.prompts}"
 
 
 def _told(found: PlanResult) -> str:
@@ -50,6 +61,7 @@ def plan_records(found: PlanResult) -> list[dict[str, Any]]:
             "seeds": need.seeds,
             "prompts": need.prompts,
             "outputs": need.outputs,
+            "variance_concept": entry.variance.concept,
             "variance_prompt": entry.variance.prompt,
             "variance_seed": entry.variance.seed,
             "variance_judge": entry.variance.judge,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beholder.stats.agreement import Judged
-from beholder.stats.bca import ENOUGH_UNITS
+from beholder.stats.bca import few_units, plural
 from beholder.stats.bootstrap import Interval
 from beholder.stats.pairs import Resampled, count_pairs, count_votes, share
 
@@ -53,7 +53,12 @@ class Draws:
         n_prompts = self.weights.shape[1]
         if n_prompts < 2:
             return Interval(
-                None, None, self.level, None, n_prompts, f"no interval: it needs two {self.unit}s, got {n_prompts}"
+                None,
+                None,
+                self.level,
+                None,
+                n_prompts,
+                f"no interval: it needs two {plural(self.unit)}, got {n_prompts}",
             )
         known = drawn[np.isfinite(drawn)]
         if not len(self.weights):
@@ -62,7 +67,7 @@ class Draws:
             reason = "not defined in most resamples" if len(drawn) else "no interval: too many prompts for pooled pairs"
             return Interval(None, None, self.level, None, n_prompts, reason)
         low, high = np.quantile(known, [(1 - self.level) / 2, (1 + self.level) / 2])
-        note = f"optimistic: the interval rests on {n_prompts} {self.unit}s only" if n_prompts < ENOUGH_UNITS else None
+        note = few_units(n_prompts, self.unit)
         return Interval(float(low), float(high), self.level, "bootstrap-percentile", n_prompts, note)
 
 

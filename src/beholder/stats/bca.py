@@ -18,7 +18,10 @@ from beholder.stats.bootstrap import (
 )
 
 ENOUGH_UNITS = 30
-"""With fewer units than this an interval of a comparison says that it is optimistic."""
+"""With fewer clusters than this an interval of a comparison says that it is optimistic."""
+
+ENOUGH_PROMPTS = 100
+"""With fewer prompts than this it says so too."""
 
 
 def bca_interval(
@@ -34,8 +37,10 @@ def bca_interval(
 
     The ends are the quantiles Φ(z0 + (z0 + z)/(1 − a(z0 + z))) of the resampled means, z0 being the bias (share of the
     resamples below the estimate, as a normal quantile) and a the acceleration, Σ l³ / (6 (Σ l²)^1.5) over the
-    jackknife's deviations l. Instead of the normal quantile z stands √(U/(U−1))·t(U−1): with few units the plain
-    interval is too narrow by about that much. Above `MOST_RESAMPLED_UNITS` units: mean ± z·se.
+    jackknife's deviations l. Instead of the normal quantile z stands r·t(U' − 1): U' = (Σ counts)²/Σ counts² is the
+    number of equal units that weigh as much, and r the jackknife's standard error over the bootstrap's, √(U/(U−1)) for
+    equal counts. With few or unequal units the plain interval is too narrow by about that much. Above
+    `MOST_RESAMPLED_UNITS` units: mean ± z·se.
 
     Args:
         sums: (U,) sum of the values of each unit, finite.
@@ -71,26 +76,55 @@ def bca_interval(
         return Interval(low, high, level, "normal", n_units)
     drawn = resampled_deviations(deviations, count, seed=seed, resamples=resamples)
     left_out = -deviations / (count.sum() - count)
-    ends = centre + np.quantile(drawn, bca_shares(drawn, left_out, n_units, level))
-    note = f"optimistic: the interval rests on {n_units} {unit}s only" if n_units < ENOUGH_UNITS else None
-    return Interval(float(ends[0]), float(ends[1]), level, "bootstrap-bca", n_units, note)
+    ends = centre + np.quantile(drawn, bca_shares(drawn, left_out, _reach(deviations, left_out, count, level)))
+    return Interval(float(ends[0]), float(ends[1]), level, "bootstrap-bca", n_units, few_units(n_units, unit))
 
 
-def bca_shares(drawn: np.ndarray, left_out: np.ndarray, n_units: int, level: float) -> np.ndarray:
+def few_units(n_units: int, unit: str) -> str | None:
+    """The caveat of an interval over few units; None where there are enough.
+
+    >>> few_units(40, "prompt")
+    'optimistic: the interval rests on 40 prompts only'
+    >>> few_units(40, "concept") is None
+    True
+    """
+    enough = ENOUGH_PROMPTS if unit in ("prompt", "unit") else ENOUGH_UNITS
+    return f"optimistic: the interval rests on {n_units} {plural(unit)} only" if n_units < enough else None
+
+
+def plural(unit: str) -> str:
+    """More than one of a unit.
+
+    >>> plural("concept"), plural("pair of sets")
+    ('concepts', 'pairs of sets')
+    """
+    word, of, rest = unit.partition(" of ")
+    return f"{word}s{of}{rest}"
+
+
+def _reach(deviations: np.ndarray, left_out: np.ndarray, counts: np.ndarray, level: float) -> float:
+    """r·t(U' − 1): what stands instead of the normal quantile."""
+    n_units, total = len(counts), float(counts.sum())
+    squares = float(np.square(deviations).sum())
+    if squares == 0:
+        return 0.0
+    ratio = total * math.sqrt((n_units - 1) / n_units * float(np.square(left_out).sum()) / squares)
+    return ratio * float(special.stdtrit(total**2 / float(np.square(counts).sum()) - 1, (1 + level) / 2))
+
+
+def bca_shares(drawn: np.ndarray, left_out: np.ndarray, reach: float) -> np.ndarray:
     """(2,) shares at which to cut the resampled values.
 
     Args:
         drawn: resampled values minus the estimate.
         left_out: the jackknife's values (one unit left out each) minus the estimate.
-        n_units: number of units.
-        level: confidence level.
+        reach: the quantile that stands for the normal one.
     """
     below = (np.sum(drawn < 0) + 0.5 * np.sum(drawn == 0)) / len(drawn)
     bias = special.ndtri(np.clip(below, 0.5 / len(drawn), 1 - 0.5 / len(drawn)))
     influence = left_out.mean() - left_out
     squares = float(np.square(influence).sum())
     acceleration = 0.0 if squares == 0 else float((influence**3).sum()) / (6 * squares**1.5)
-    reach = math.sqrt(n_units / (n_units - 1)) * special.stdtrit(n_units - 1, (1 + level) / 2)
     ends = bias + np.array([-reach, reach])
     # A strong acceleration turns the formula over at a·end = 1; the outermost resample is all that can be said there.
     turned = 1 - acceleration * ends

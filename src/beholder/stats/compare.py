@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beholder._errors import OptionError
-from beholder.stats.bca import ENOUGH_UNITS, bca_interval, check_asked
+from beholder.stats.bca import bca_interval, check_asked, few_units
 from beholder.stats.bootstrap import Interval
 from beholder.stats.effect import Effect, paired_effect
 from beholder.stats.permutation import PValue, sign_flip_test
@@ -51,6 +51,8 @@ class Difference:
         effect: effect sizes and shares over prompts; None without pairs.
         mean_a: the first side's mean over the same pairs.
         mean_b: the second side's.
+        interval_a: BCa interval of the first side's mean, over the same units.
+        interval_b: that of the second side's.
         variance: where the scatter comes from.
         detectable: smallest true difference that data of this size finds at the power asked for.
         n_pairs: paired cells.
@@ -65,6 +67,8 @@ class Difference:
     effect: Effect | None
     mean_a: float | None
     mean_b: float | None
+    interval_a: Interval
+    interval_b: Interval
     variance: VarianceSplit
     detectable: float | None
     n_pairs: int
@@ -109,17 +113,18 @@ def compare_cells(
     check_asked(level, resamples)
     cells = _checked(cells)
     d = cells.b - cells.a
-    variance = split_variance(d, cells.prompts, noise=cells.noise, judge=cells.judge)
+    variance = split_variance(d, cells.prompts, noise=cells.noise, judge=cells.judge, concepts=cells.clusters)
     if not len(d):
-        none = Interval(None, None, level, None, 0, "no pairs")
-        return Difference(
-            None, none, PValue(None, None, 0), None, None, None, variance, None, 0, 0, "prompt", "no sample has a pair"
-        )
+        return _no_pairs(variance, level)
     by_prompt, first = prompt_means(np.column_stack([d, cells.a, cells.b]), cells.prompts)
     groups = None if cells.clusters is None else cells.clusters[first]
     unit, codes = _units(groups, len(first))
-    sums, counts = np.bincount(codes, weights=by_prompt[:, 0]), np.bincount(codes).astype(np.float64)
-    interval = bca_interval(sums, counts, unit=unit, seed=seed, resamples=resamples, level=level)
+    counts = np.bincount(codes).astype(np.float64)
+    all_sums = [np.bincount(codes, weights=column) for column in by_prompt.T]
+    interval, of_a, of_b = (
+        bca_interval(column, counts, unit=unit, seed=seed, resamples=resamples, level=level) for column in all_sums
+    )
+    sums = all_sums[0]
     rounding = ROUNDING * float(np.abs(by_prompt[:, 1:]).max())
     return Difference(
         value=float(by_prompt[:, 0].mean()),
@@ -128,13 +133,24 @@ def compare_cells(
         effect=paired_effect(by_prompt[:, 0], tie=rounding if tie is None else tie),
         mean_a=float(by_prompt[:, 1].mean()),
         mean_b=float(by_prompt[:, 2].mean()),
+        interval_a=of_a,
+        interval_b=of_b,
         variance=variance,
         detectable=detectable_difference(_standard_error(sums, counts), len(sums), power=power, level=level),
         n_pairs=len(d),
         n_prompts=len(first),
         unit=unit,
-        note=_note(interval, len(first), groups),
+        note=_note(interval, len(first)),
     )
+
+
+def _no_pairs(variance: VarianceSplit, level: float) -> Difference:
+    none = Interval(None, None, level, None, 0, "no pairs")
+    return Difference(
+        value=None, interval=none, p=PValue(None, None, 0), effect=None, mean_a=None, mean_b=None, interval_a=none,
+        interval_b=none, variance=variance, detectable=None, n_pairs=0, n_prompts=0, unit="prompt",
+        note="no sample has a pair",
+    )  # fmt: skip
 
 
 def prompt_means(values: np.ndarray, prompts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -185,9 +201,8 @@ def _standard_error(sums: np.ndarray, counts: np.ndarray) -> float:
     return math.sqrt(n_units / (n_units - 1) * float(np.square(deviations).sum())) / float(counts.sum())
 
 
-def _note(interval: Interval, n_prompts: int, groups: np.ndarray | None) -> str | None:
-    if interval.note:
+def _note(interval: Interval, n_prompts: int) -> str | None:
+    """The interval's own caveat, or that many concepts hold few prompts."""
+    if interval.note or interval.method is None:
         return interval.note
-    if groups is None and n_prompts < ENOUGH_UNITS:
-        return f"rests on {n_prompts} prompts only"
-    return None
+    return few_units(n_prompts, "prompt")

@@ -29,7 +29,7 @@ class Need:
 
 
 def detectable_difference(
-    standard_error: float, n_units: int, *, power: float = 0.8, level: float = 0.95
+    standard_error: float, n_units: float, *, power: float = 0.8, level: float = 0.95
 ) -> float | None:
     """The smallest true difference that a two-sided test finds with the power given.
 
@@ -63,7 +63,8 @@ def needed(
 ) -> list[Need]:
     """The fewest prompts that find a true difference of `detect`, for each number of seeds a prompt.
 
-    The least P with (t(1 − α/2) + t(power))²·(prompt + seed/S)/P ≤ detect².
+    The least P with (t(1 − α/2) + t(power))²·(concept·m + prompt + seed/S)/P ≤ detect², where a concept keeps its m
+    prompts, and the quantiles have P/m − 1 degrees of freedom, m being 1 without concepts.
 
     Args:
         split: variance components of one paired difference.
@@ -85,25 +86,26 @@ def _fewest(split: VarianceSplit, detect: float, seeds: int, power: float, level
     variance = split.of_mean(1, seeds)
     if variance is None:
         return None
-    low, high = 2, 2
-    while not _suffices(high, variance, detect, power, level):
+    share = split.prompts_per_concept
+    low = high = max(2, math.ceil(2 * share))
+    while not _suffices(high, share, variance, detect, power, level):
         low, high = high, high * 2
         if high > MOST_PROMPTS:
             return None
     while low < high:
         middle = (low + high) // 2
-        if _suffices(middle, variance, detect, power, level):
+        if _suffices(middle, share, variance, detect, power, level):
             high = middle
         else:
             low = middle + 1
     return high
 
 
-def _suffices(prompts: int, variance: float, detect: float, power: float, level: float) -> bool:
-    return _reach(prompts, power, level) * math.sqrt(variance / prompts) <= detect
+def _suffices(prompts: int, share: float, variance: float, detect: float, power: float, level: float) -> bool:
+    return _reach(prompts / share, power, level) * math.sqrt(variance / prompts) <= detect
 
 
-def _reach(n_units: int, power: float, level: float) -> float:
+def _reach(n_units: float, power: float, level: float) -> float:
     return float(special.stdtrit(n_units - 1, (1 + level) / 2) + special.stdtrit(n_units - 1, power))
 
 
