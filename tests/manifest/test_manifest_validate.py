@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
+from tests.photographs import scene
 
 from beholder._errors import Fault, InputError
 from beholder.manifest import Sample, open_source
@@ -52,7 +54,7 @@ def test_both_kinds_of_faults_with_their_rows(write, draw, workers):
             {"id": "6", "output": "a.png", "prompt": None},
             {"id": "7", "output": None, "prompt": "x"},
             {"id": "8", "output": "a.png", "prompt": "x", "masks": {"dog": "m.png"}},
-            {"id": "9", "output": "a.png", "prompt": "x", "masks": {"size": [4, 5], "counts": "0"}},
+            {"id": "9", "output": "a.png", "prompt": "x", "masks": {"size": [4, 5], "counts": [20]}},
             {"id": "10", "output": "a.png", "prompt": True},
         ],
     )
@@ -175,6 +177,25 @@ def test_masks_of_references(write, draw):
     row = {"output": "a.png", "references": ["r.png", "r.png"], "reference_masks": [None, "m.png"]}
     (fault,) = validate(open_source(write("m.jsonl", [row]))).faults
     assert (fault.where, fault.form) == ("reference_masks", False)
+
+
+def test_masks_that_are_none_and_masks_of_shades(write, draw, tmp_path):
+    draw("a.png", size=(64, 64))
+    Image.open(scene("astronaut.png")).resize((64, 64)).save(tmp_path / "photo.png")
+    Image.fromarray(np.tile(np.arange(0, 256, 4, np.uint8), (64, 1))).save(tmp_path / "soft.png")
+    Image.fromarray(np.eye(64, dtype=np.uint8) * 255).save(tmp_path / "hard.png")
+    masks = ["photo.png", "soft.png", "hard.png", {"size": [64, 64], "counts": [1, 2]}]
+    rows = [{"id": str(at), "output": "a.png", "masks": mask} for at, mask in enumerate(masks)]
+    source = open_source(write("m.jsonl", rows))
+    report = validate(source)
+    assert [(fault.row, fault.where) for fault in report.faults] == [(1, "masks"), (4, "masks")]
+    assert "photo.png: a photograph, not a mask" in report.faults[0].message
+    assert "the mask: no mask" in report.faults[1].message
+    (warning,) = (text for text in report.warnings if "masks" in text)
+    assert warning.startswith("masks of shades, of which what is at least half of white is taken for the subject: 1 (")
+    assert "row 2" in warning
+    assert "soft.png" in warning
+    assert validate(source, decode=False).ok
 
 
 def test_a_generator_and_pictures_in_memory():

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
+from tests.photographs import scene
 
 from beholder._errors import MediaError
 from beholder.media.base import DecodeOptions
-from beholder.media.mask import MaskMedium, decode_mask, mask_medium
+from beholder.media.mask import SHADED, MaskMedium, decode_mask, mask_medium
 from beholder.media.sources import as_medium
 
 SUBJECT = np.zeros((6, 9), bool)
@@ -118,3 +119,38 @@ def test_fingerprints_tell_masks_apart() -> None:
     assert one.fingerprint() != MaskMedium({"size": [9, 6], "counts": RUNS}).fingerprint()
     medium = as_medium(FORMS["palette"])
     assert mask_medium(medium).fingerprint() == medium.fingerprint()
+
+
+@pytest.mark.parametrize("name", ["astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "motorcycle_left.png"])
+def test_a_photograph_is_no_mask(name: str) -> None:
+    path = scene(name)
+    with pytest.raises(MediaError, match=rf"unreadable: .*{name}: a photograph, not a mask"):
+        mask_medium(as_medium(str(path))).decode(OPTIONS)
+    pixels = np.asarray(Image.open(path).convert("RGB"))
+    for value in (pixels, Image.fromarray(pixels), pixels.astype(np.float32) / 255):
+        with pytest.raises(MediaError, match="a photograph"):
+            decode_mask(as_medium(value, value_range=(0, 1) if value is not pixels else None), OPTIONS)
+
+
+def test_masks_of_few_colours_are_masks_even_after_jpeg() -> None:
+    rng = np.random.default_rng(0)
+    drawn = Image.new("RGB", (256, 256))
+    for _ in range(20):
+        x, y = rng.integers(0, 200, 2)
+        ImageDraw.Draw(drawn).ellipse([x, y, x + 50, y + 40], fill=tuple(int(v) for v in rng.integers(0, 256, 3)))
+    for save in ({"format": "PNG"}, {"format": "JPEG", "quality": 30}):
+        stream = io.BytesIO()
+        drawn.save(stream, **save)
+        picture = mask_medium(as_medium(stream.getvalue())).decode(OPTIONS)
+        assert 0 < (picture.pixels[..., 0] == 255).mean() < 0.5
+        assert picture.notes == ()
+
+
+def test_shades_are_noted_where_there_are_more_of_them_than_of_black_and_white() -> None:
+    ramp = np.tile(np.arange(256, dtype=np.uint8), (8, 1))
+    assert mask_medium(as_medium(ramp)).decode(OPTIONS).notes == (SHADED,)  # 192 of 256 values lie between
+    assert mask_medium(as_medium(ramp.astype(np.uint16) * 257)).decode(OPTIONS).notes == (SHADED,)
+    edges = np.where(np.arange(256) % 8 == 0, 128, ramp // 128 * 255).astype(np.uint8)
+    assert mask_medium(as_medium(edges)).decode(OPTIONS).notes == ()
+    assert mask_medium(as_medium(ramp // 9)).decode(OPTIONS).notes == ()  # labels from 0 to 28
+    assert mask_medium(as_medium(str(scene("camera.png")))).decode(OPTIONS).notes == (SHADED,)

@@ -13,11 +13,12 @@ from beholder._errors import Fault, InputError, MediaError
 from beholder.manifest._media import is_media
 from beholder.manifest.schema import Sample, SampleSource, is_written_mask
 from beholder.manifest.source import RowSource
-from beholder.manifest.tally import FileTally, PromptTally
+from beholder.manifest.tally import Examples, FileTally, PromptTally
 from beholder.manifest.writer import location_of
 from beholder.media.base import DecodeOptions, Medium
 
 _REMEMBERED = 50_000
+_MASKS = ("masks", "reference_masks")
 _AHEAD = 4
 
 
@@ -132,13 +133,14 @@ def _samples(source: SampleSource, form: list[Fault]) -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class _Look:
-    """What looking at one file gave."""
+    """What looking at one file gave; `shaded` names a mask that is mostly neither black nor white."""
 
     column: str
     path: str | None
     fingerprint: str | None = None
     size: tuple[int, int] | None = None
     trouble: str | None = None
+    shaded: str | None = None
 
 
 class _Looker:
@@ -160,8 +162,21 @@ class _Looker:
             return _Look(column, None)
         if not isinstance(mask, Mapping):
             return self._once(mask, column)
+        if self._decode:
+            return self._look_at_mask(mask, column, None)
         height, width = mask["size"]
         return _Look(column, None, size=(int(width), int(height)))
+
+    def _look_at_mask(self, mask: Any, column: str, path: str | None) -> _Look:
+        """A mask is read as metrics read it: a photograph is none, nor are runs that make no sense."""
+        from beholder.media.mask import mask_medium
+
+        medium = mask_medium(mask)
+        try:
+            picture = medium.decode(self._options)
+        except MediaError as error:
+            return _Look(column, path, trouble=str(error))
+        return _Look(column, path, size=picture.size, shaded=medium.name if picture.notes else None)
 
     def _once(self, medium: Medium, column: str) -> _Look:
         location = location_of(medium)
@@ -178,6 +193,8 @@ class _Looker:
     def _look(self, medium: Medium, column: str) -> _Look:
         location = location_of(medium)
         path = location if location and "://" not in location and "::" not in location else None
+        if self._decode and column in _MASKS:
+            return self._look_at_mask(medium, column, path)
         try:
             if not self._decode:
                 return _Look(column, path, medium.fingerprint())
@@ -200,6 +217,7 @@ class _Tally:
     methods: set[str] = field(default_factory=set)
     concepts: set[str] = field(default_factory=set)
     with_references: int = 0
+    shaded: Examples = field(default_factory=Examples)
 
     def add(self, sample: Sample, looks: list[_Look]) -> None:
         self.rows += 1
@@ -213,6 +231,8 @@ class _Tally:
         for look in looks:
             if look.trouble is not None:
                 self.faults.append(Fault(look.trouble, row=row, where=look.column, form=False))
+            if look.shaded is not None:
+                self.shaded.add(f"row {row}, {look.shaded}")
             if look.column == "output":
                 self.files.add_output(row, look.path, look.fingerprint)
             elif look.column == "references":
@@ -235,7 +255,7 @@ class _Tally:
             "concepts": len(self.concepts),
             "outputs_per_prompt": self.prompts.per_prompt(),
         }
-        warnings = (*self.files.warnings(), *self.prompts.warnings())
+        warnings = (*self.files.warnings(), *self.prompts.warnings(), *self.shaded.lines(_SHADED))
         return ValidationReport(source.name, (*form, *by_row), warnings, tuple(dict.fromkeys(notices)), counts)
 
 
@@ -273,6 +293,7 @@ def _is_map(masks: Any) -> bool:
     return isinstance(masks, Mapping) and not is_written_mask(masks)
 
 
+_SHADED = "masks of shades, of which what is at least half of white is taken for the subject"
 _COUNTED = ("rows", "prompts", "methods", "concepts")
 
 

@@ -6,7 +6,7 @@ What counts as the subject, by how the file stores it:
     palette                   every number but 0, whatever its colour
     gray, 8 or 16 bit         values up to 31 are labels: every one but 0; else what is at least half of white
     with an alpha channel     where alpha varies: what is at least half opaque; else as the colours say
-    colours                   their luminance, as gray
+    colours                   their luminance, as gray; a photograph is refused
     {"size", "counts"}        run lengths as COCO's: a list of numbers, or compressed text
     {"size", "polygons"}      polygons x0 y0 x1 y1 … (also under COCO's own name, "segmentation")
 """
@@ -33,6 +33,16 @@ from beholder.records import Status
 _LABELS = 31
 """The largest gray value that is taken for a label, or for the 1 of a mask of 0 and 1."""
 
+SHADED = "most of it is neither black nor white; what is at least half of white is taken for the subject"
+"""What is noted on a mask of shades: a soft mask looks like that, and so does a gray photograph."""
+
+_COLOURS = 48
+_COLOURED, _COMMON = 0.1, 1 / 2000
+_DARK, _LIGHT, _MOST = 32, 224, 0.5
+"""A photograph has more than 48 common colours (of 16 levels a channel, in a 2,000th of the pixels each) on a tenth of
+its pixels, and most of it is neither dark nor light. Measured on scikit-image's pictures: 66 colours and more, 0.75 of
+middle shades and more; masks of 20 colours that went through JPEG have as many colours and 0.3."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskMedium:
@@ -55,9 +65,9 @@ class MaskMedium:
 
     def decode(self, options: DecodeOptions) -> Picture:
         """The mask's picture; raises `MediaError`."""
-        mask = decode_mask(self.source, options, name=self.name)
+        mask, shaded = _decode(self.source, options, self.name)
         pixels = np.repeat((mask.astype(np.uint8) * np.uint8(255))[..., None], 3, axis=2)
-        return Picture(pixels, (mask.shape[1], mask.shape[0]), "mask")
+        return Picture(pixels, (mask.shape[1], mask.shape[0]), "mask", (SHADED,) if shaded else ())
 
 
 def mask_medium(value: Any) -> MaskMedium:
@@ -69,19 +79,24 @@ def decode_mask(source: Union[Medium, Mapping[str, Any]], options: DecodeOptions
     """The mask (H, W) bool behind a file, an array or a written mask.
 
     Raises:
-        MediaError: missing, unreadable or too large; runs or polygons that make no sense.
+        MediaError: missing, unreadable or too large; a photograph; runs or polygons that make no sense.
     """
+    return _decode(source, options, name)[0]
+
+
+def _decode(source: Union[Medium, Mapping[str, Any]], options: DecodeOptions, name: str) -> tuple[np.ndarray, bool]:
+    """The mask, and whether most of its values are neither black nor white."""
     if isinstance(source, Mapping):
-        return _written(source, options, name)
+        return _written(source, options, name), False
     if isinstance(source, FileMedium):
-        return _of_image(raw_image(source.load(), options, name=name))
+        return _of_image(raw_image(source.load(), options, name=name), name)
     if isinstance(source, PilMedium):
         with lock_of(source.image):
             check_size(*source.image.size, options, name)
-            return _of_image(source.image.copy())
+            return _of_image(source.image.copy(), name)
     if isinstance(source, ArrayMedium) and source.array.dtype.kind in "bui":
-        return _of_array(source.array.transpose(1, 2, 0) if source.channels_first else source.array)
-    return _luminance(source.decode(options).pixels) >= 128
+        return _of_array(source.array.transpose(1, 2, 0) if source.channels_first else source.array, name)
+    return _of_array(source.decode(options).pixels, name)
 
 
 def _written(mask: Mapping[str, Any], options: DecodeOptions, name: str) -> np.ndarray:
@@ -101,27 +116,51 @@ def _written(mask: Mapping[str, Any], options: DecodeOptions, name: str) -> np.n
         raise MediaError(Status.UNREADABLE, f"{name}: no mask ({error})") from error
 
 
-def _of_image(image: Image.Image) -> np.ndarray:
+def _of_image(image: Image.Image, name: str) -> tuple[np.ndarray, bool]:
     if image.mode == "P":
-        return np.asarray(np.asarray(image) != 0)
+        return np.asarray(np.asarray(image) != 0), False
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
         alpha = np.asarray(image.getchannel(image.getbands()[-1]))
         if alpha.min() != alpha.max():
-            return np.asarray(alpha >= 128)
+            return np.asarray(alpha >= 128), False
         image = image.convert("RGB")
     if image.mode not in ("1", "L", "RGB") and not image.mode.startswith("I"):
         image = image.convert("RGB")
-    return _of_array(np.asarray(image))
+    return _of_array(np.asarray(image), name)
 
 
-def _of_array(array: np.ndarray) -> np.ndarray:
+def _of_array(array: np.ndarray, name: str) -> tuple[np.ndarray, bool]:
     if array.ndim == 3 and array.shape[2] == 4:
         alpha = array[..., 3]
         if alpha.min() != alpha.max():
-            return _half(alpha)
+            return _half(alpha), False
+    colours = array[..., :3] if array.ndim == 3 and array.shape[2] >= 3 else None
     if array.ndim == 3:
         array = array[..., 0] if array.shape[2] == 1 else _luminance(array[..., :3])
-    return _half(array)
+    shaded = _is_shaded(array)
+    if shaded and colours is not None and _is_colourful(colours):
+        raise MediaError(Status.UNREADABLE, f"{name}: a photograph, not a mask: it has many colours and shades")
+    return _half(array), shaded
+
+
+def _is_shaded(values: np.ndarray) -> bool:
+    """True where most of the values are neither dark nor light; labels never are."""
+    top = int(values.max(initial=0))
+    if values.dtype == np.bool_ or top <= _LABELS:
+        return False
+    scale = 1 if top <= 255 else 257
+    return bool(((values >= _DARK * scale) & (values < _LIGHT * scale)).mean() > _MOST)
+
+
+def _is_colourful(pixels: np.ndarray) -> bool:
+    """True where more colours are common than masks have."""
+    wide = pixels.astype(np.int64)
+    coloured = wide.max(axis=-1) - wide.min(axis=-1) > _DARK
+    if coloured.mean() <= _COLOURED:
+        return False
+    levels = wide[coloured] >> 4
+    counts = np.bincount(levels @ np.array([256, 16, 1]))
+    return int((counts > coloured.size * _COMMON).sum()) > _COLOURS
 
 
 def _half(values: np.ndarray) -> np.ndarray:
