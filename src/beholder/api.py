@@ -33,6 +33,7 @@ def evaluate(
     outputs: str | None = None,
     mapping: Mapping[str, str] | None = None,
     allow_extra: bool = False,
+    root: str | None = None,
     model: str | None = None,
     segmenter: str | None = None,
     device: str = "auto",
@@ -77,6 +78,7 @@ def evaluate(
         outputs: template of output paths, like "out/{method}/{prompt_id}_{seed}.png".
         mapping: own column name → canonical name.
         allow_extra: accept files that no prompt names.
+        root: folder that every file which the data names must lie in, links followed (for data of others).
         model: encoder of the image-text metrics that name none.
         segmenter: segmenter of the metrics that segment and name none (docs/segmentation.md).
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; "cuda:all" starts a process a GPU, "cpu:4" four processes.
@@ -128,6 +130,7 @@ def evaluate(
         {
             "data": data if isinstance(data, str) else None,
             "prompts": _path(prompts), "outputs": _path(outputs), "mapping": mapping or {}, "allow_extra": allow_extra,
+            "root": _path(root),
             "metrics": tuple(_asked(item) for item in chosen), "model": model, "segmenter": segmenter, "dtype": dtype,
             "background": background, "max_pixels": max_pixels, "first_frame": first_frame,
             "truncation": truncation, "seed": seed, "resamples": resamples, "level": level,
@@ -145,7 +148,7 @@ def evaluate(
     if data is not None and not isinstance(data, str):
         from beholder.manifest import open_source
 
-        source = open_source(data, mapping=config.mapping or None, allow_extra=allow_extra)
+        source = open_source(data, mapping=config.mapping or None, allow_extra=allow_extra, root=config.root)
     return execute(config, metrics=chosen, source=source, progress=progress, real=None if config.real else real)
 
 

@@ -39,9 +39,24 @@ def outcome(data, options=PLAIN):
         return error.status
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:SECRET", "a Git LFS pointer"),
+        (b"<!DOCTYPE html><title>SECRET", "an HTML page"),
+        (b'<?xml version="1.0"?>SECRET', "XML or SVG"),
+        (b'{"SECRET": 1}', "JSON"),
+        (b"-----BEGIN SECRET KEY-----", "text"),
+    ],
+)
+def test_text_is_named_by_its_kind_and_never_repeated(text, kind):
+    assert f"not an image but {kind}" in refused(text).reason
+    assert "SECRET" not in refused(text).reason
+
+
 def test_empty_and_text_and_half_files(tmp_path):
     assert "0 bytes" in refused(b"").reason
-    assert "text that begins 'hello'" in refused(b"hello").reason
+    assert refused(b"hello").reason.endswith("not an image but text")
     assert "known format" in refused(b"\x00\x01\x02\x03" * 9).reason
     assert "HEIC" in refused(b"\0\0\0\x18ftypheic" + bytes(20)).reason
     half = encode(Image.fromarray(noise(64, 64)), "JPEG")

@@ -247,7 +247,7 @@ def test_nothing_to_open(tmp_path):
     assert "found 0 images" in refused(tmp_path).reason
     assert refused(tmp_path / "none.mp4").status == "missing"
     assert refused(tmp_path / "none").status == "missing"
-    assert "text that begins 'hello'" in refused(b"hello").reason
+    assert "not a video but text" in refused(b"hello").reason
     assert "0 bytes" in refused(b"").reason
     (tmp_path / "empty.mp4").touch()
     assert refused(tmp_path / "empty.mp4").status == "unreadable"

@@ -13,7 +13,7 @@ import beholder
 
 ROOT = Path(beholder.__file__).parent
 LEVELS = {
-    "_errors": 0, "_registry": 0, "_hashing": 0, "_identity": 0,
+    "_errors": 0, "_registry": 0, "_hashing": 0, "_identity": 0, "_file_names": 0,
     "records": 1, "functional": 1, "stats": 1,
     "media": 2, "manifest": 2, "scenes": 2,
     "backends": 3,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from beholder._errors import OptionError
+from beholder._file_names import file_name
 from beholder.cli.output import put, put_json, say, stdout_width
 
 
@@ -40,7 +41,7 @@ def write_official(protocol: Any, run: Any, folder: str, *, quiet: bool) -> None
     finished = finished_run(run)
     methods = list(dict.fromkeys(finished.values_of("method", none="")))
     for method in methods:
-        place = Path(folder) if len(methods) == 1 else Path(folder) / (method or "videos")
+        place = Path(folder) if len(methods) == 1 else Path(folder) / file_name(method or "videos")
         place.mkdir(parents=True, exist_ok=True)
         files = protocol.export(finished, method or None)
         for name, data in files.items():

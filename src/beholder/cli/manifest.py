@@ -21,6 +21,7 @@ def manifest(
     outputs: options.Outputs = None,
     mapping: options.Mapping = None,
     allow_extra: options.AllowExtra = None,
+    root: options.Root = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Write any input as a JSONL manifest.
@@ -35,13 +36,14 @@ def manifest(
     from beholder.manifest import open_source
     from beholder.manifest.writer import write_manifest
 
-    settings = input_settings(data, prompts, outputs, mapping, allow_extra)
+    settings = input_settings(data, prompts, outputs, mapping, allow_extra, root)
     source = open_source(
         settings["data"],
         prompts=settings["prompts"],
         outputs=settings["outputs"],
         mapping=settings["mapping"],
         allow_extra=bool(settings["allow_extra"]),
+        root=settings["root"],
     )
     source.check()
     for name in ("data", "prompts"):

@@ -49,6 +49,14 @@ AllowExtra = Annotated[
         "--allow-extra/--no-allow-extra", help="Accept files that no prompt or row names.", rich_help_panel=INPUT
     ),
 ]
+Root = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Refuse rows that name a file outside DIR, links followed, or a URL (for data of others).",
+        rich_help_panel=INPUT,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[
     bool,

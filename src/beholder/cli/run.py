@@ -157,6 +157,7 @@ def run(
     outputs: options.Outputs = None,
     mapping: options.Mapping = None,
     allow_extra: options.AllowExtra = None,
+    root: options.Root = None,
     model: options.Model = None,
     segmenter: options.Segmenter = None,
     device: options.Device = None,
@@ -218,6 +219,7 @@ def run(
         metric = with_attributes(metric or [], attributes)
     given: dict[str, Any] = {
         "data": data, "metrics": metric, "out": out, "prompts": prompts, "outputs": outputs, "mapping": mapping,
+        "root": root,
         "allow_extra": allow_extra, "model": model, "segmenter": segmenter, "device": device, "dtype": dtype,
         "batch_size": batch_size, "workers": workers, "store": store, "cache_dir": cache_dir, "offline": offline,
         "background": background, "max_pixels": max_pixels, "first_frame": first_frame, "truncation": truncation,

@@ -94,7 +94,12 @@ def score_settings(given: Mapping[str, Any], metric: str, *, more: Sequence[User
 
 
 def input_settings(
-    data: str | None, prompts: str | None, outputs: str | None, mapping: Sequence[str] | None, allow_extra: bool | None
+    data: str | None,
+    prompts: str | None,
+    outputs: str | None,
+    mapping: Sequence[str] | None,
+    allow_extra: bool | None,
+    root: str | None,
 ) -> dict[str, Any]:
     """Checked input settings of the commands that score nothing (`validate`, `manifest`).
 
@@ -102,7 +107,10 @@ def input_settings(
         UserError: or `InputError` with all faults.
     """
     faults: list[UserError | Fault] = []
-    given = {"data": data, "prompts": prompts, "outputs": outputs, "mapping": mapping, "allow_extra": allow_extra}
+    given = {
+        "data": data, "prompts": prompts, "outputs": outputs, "mapping": mapping, "allow_extra": allow_extra,
+        "root": root,
+    }  # fmt: skip
     line = {name: value for name, value in given.items() if value not in (None, [])}
     settings = _from_file(line, faults) | _parsed(line, faults)
     _check_input(settings, faults)

@@ -23,6 +23,7 @@ def validate(
     outputs: options.Outputs = None,
     mapping: options.Mapping = None,
     allow_extra: options.AllowExtra = None,
+    root: options.Root = None,
     protocol: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Check the data of a protocol, in its own form. See: beholder bench."),
@@ -43,7 +44,7 @@ def validate(
     """
     from beholder.cli.settings import input_settings
 
-    settings = input_settings(data, prompts, outputs, mapping, allow_extra)
+    settings = input_settings(data, prompts, outputs, mapping, allow_extra, root)
     report = _protocol_report(protocol, settings) if protocol is not None else _report(settings)
     if as_json:
         put_json(report.to_dict())
@@ -63,6 +64,7 @@ def _report(settings: dict[str, Any]) -> ValidationReport:
         outputs=settings["outputs"],
         mapping=settings["mapping"],
         allow_extra=bool(settings["allow_extra"]),
+        root=settings["root"],
     )
     return check(source)
 
@@ -73,6 +75,8 @@ def _protocol_report(protocol: str, settings: dict[str, Any]) -> ValidationRepor
 
     if settings["data"] is None:
         raise OptionError("--protocol goes with DATA", got="--prompts and --outputs")
+    if settings["root"] is not None:
+        raise OptionError("--root goes with data in beholder's own forms", got=f"--protocol {protocol}")
     return check_data(
         protocol, settings["data"], mapping=settings["mapping"], allow_extra=bool(settings["allow_extra"])
     )

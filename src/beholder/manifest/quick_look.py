@@ -200,7 +200,7 @@ def _has(cell: Any, text: str) -> bool:
         return False
     offsets = np.frombuffer(cell.buffers()[1], np.int32)
     first, last = offsets[cell.offset], offsets[cell.offset + len(cell)]
-    return data.slice(int(first), int(last - first)).to_pybytes().find(text.encode()) >= 0
+    return text.encode() in bytes(data.slice(int(first), int(last - first)).to_pybytes())
 
 
 def _refuse(cell: Any, *texts: str) -> None:

@@ -21,6 +21,7 @@ from beholder.manifest.folders import (
 )
 from beholder.manifest.locations import is_remote, suffix_of
 from beholder.manifest.outputs import TemplateReader
+from beholder.manifest.root import Root
 from beholder.manifest.schema import Sample, SampleSource
 from beholder.manifest.source import Row, RowReader, RowSource
 from beholder.manifest.tables import ListReader, StreamReader, columns_reader, table_reader
@@ -55,6 +56,7 @@ def open_source(
     allow_extra: bool = False,
     value_range: tuple[float, float] | None = None,
     base: str | os.PathLike[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
 ) -> SampleSource:
     """Samples from whatever the user has; nothing is read yet but what tells the form.
 
@@ -68,27 +70,32 @@ def open_source(
         value_range: (low, high) of float arrays.
         base: folder that relative paths start from. None: the manifest's folder, or the working folder when the
             outputs of the first rows are only found from there; the working folder for data in memory.
+        root: folder that every file which a row names must lie in, links followed; a row that names anything
+            outside, or a URL, is at fault. For data of others. None: files may lie anywhere.
 
     Raises:
         UserError: the form is not understood, or a file is not there.
     """
     start = os.fspath(base) if base is not None else None
+    bound = None if root is None else Root(root)
     if outputs is not None:
         if data is not None:
             raise OptionError("outputs= goes with prompts=, without data", got=f"data={describe(data)}")
         templates = [parse_template(text) for text in ([outputs] if isinstance(outputs, str) else outputs)]
         table = None if prompts is None else _prompt_reader(prompts)
         reader: RowReader = TemplateReader(templates, table, mapping=mapping, allow_extra=allow_extra)
-        return RowSource(reader, value_range=value_range, base=start if start is not None else reader.base)
+        return RowSource(reader, value_range=value_range, base=start if start is not None else reader.base, root=bound)
     if prompts is not None:
         reader = _folder_with_prompts(data, prompts, allow_extra)
     elif isinstance(data, str | os.PathLike):
         reader = _path_reader(os.fspath(data), base=start, allow_extra=allow_extra)
     elif _is_source(data):
+        if bound is not None:
+            raise OptionError("root= goes with data that is opened here", got=f"data={describe(data)}")
         return data  # type: ignore[no-any-return]
     else:
         reader = _memory_reader(data)
-    return RowSource(reader, mapping=mapping, value_range=value_range, base=start)
+    return RowSource(reader, mapping=mapping, value_range=value_range, base=start, root=bound)
 
 
 def _path_reader(location: str, *, base: str | None, allow_extra: bool) -> RowReader:

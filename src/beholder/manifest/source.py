@@ -13,6 +13,7 @@ from beholder._errors import Fault, InputError, UserError
 from beholder.manifest.ids import Ledger
 from beholder.manifest.locations import is_remote, join
 from beholder.manifest.quick_look import count_of_sound_rows
+from beholder.manifest.root import Root
 from beholder.manifest.rows import RowAdapter
 from beholder.manifest.schema import Sample
 
@@ -66,6 +67,7 @@ class RowSource:
         mapping: user's column → canonical column.
         value_range: range of float arrays.
         base: folder that relative paths start from; None: the reader's own.
+        root: folder that every file must lie in; None: they may lie anywhere.
     """
 
     def __init__(
@@ -75,7 +77,9 @@ class RowSource:
         mapping: Mapping[str, str] | None = None,
         value_range: tuple[float, float] | None = None,
         base: str | None = None,
+        root: Root | None = None,
     ) -> None:
+        self._root = root
         self._reader, self._mapping, self._value_range = reader, dict(mapping or {}), value_range
         self._base = base
         self._base_remark: str | None = None
@@ -146,7 +150,7 @@ class RowSource:
 
     def _quick_count(self) -> int | None:
         """The number of rows where a look at whole columns shows that all are sound, else None."""
-        if self._value_range is not None or is_remote(self.base):
+        if self._value_range is not None or self._root is not None or is_remote(self.base):
             return None
         tables = self._reader.tables(self._mapping)
         return None if tables is None else count_of_sound_rows(tables, self._mapping)
@@ -175,9 +179,11 @@ class RowSource:
             first = ledger.add(sample.id, number)
             if first is not None and by_content:
                 sample, first = _numbered(sample, ledger, number), None
+            outside = [] if self._root is None else list(self._root.faults(sample, number))
+            faults += outside
             if first is not None:
                 faults.append(_duplicate(sample, item, first, number))
-            if first is None or doubles:
+            if not outside and (first is None or doubles):
                 yield sample
         faults.extend(adapter.closing_faults())
         if empty:

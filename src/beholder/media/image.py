@@ -184,13 +184,27 @@ def image_format(head: bytes) -> str | None:
 
 
 def what_it_is(data: bytes) -> str:
-    """Says of bytes that are no image what they seem to be."""
+    """Says of bytes that are no image what they seem to be, and repeats none of them: a file that was named by mistake
+    (or by somebody else) may hold what must not stand in scores and reports."""
     if data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"mif1", b"hevc"):
         return "HEIC is not read; convert the file to JPEG or PNG"
     start = data[:40]
     if all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in start):
-        return f"not an image but text that begins {start.decode('ascii')!r}"
+        return f"not an image but {_kind_of_text(start)}"
     return "not an image of a known format (" + ", ".join(FORMATS) + ")"
+
+
+def _kind_of_text(start: bytes) -> str:
+    lower = start.lstrip().lower()
+    if lower.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer; fetch the file itself (git lfs pull)"
+    if lower.startswith((b"<!doctype html", b"<html")):
+        return "an HTML page, as a server sends when it refuses a file"
+    if lower.startswith((b"<svg", b"<?xml")):
+        return "XML or SVG; convert it to PNG"
+    if lower.startswith((b"{", b"[")):
+        return "JSON"
+    return "text"
 
 
 def check_png(data: bytes, name: str, *, kinds: tuple[bytes, ...] = _PNG_KINDS) -> None:

@@ -38,6 +38,7 @@ class RunConfig(BaseModel):
     outputs: str | None = Field(None, description="template of output paths, like out/{method}/{prompt_id}.png")
     mapping: dict[str, str] = Field(default_factory=dict, description="own column name → canonical name")
     allow_extra: bool = Field(False, description="accept files that no prompt names")
+    root: str | None = Field(None, description="folder that every file which the data names must lie in")
 
     # identity
     metrics: tuple[str, ...] = Field((), description="metrics, as printed")
@@ -58,7 +59,9 @@ class RunConfig(BaseModel):
     out: str | None = Field(None, description="run folder")
     by: tuple[str, ...] = Field((), description="columns to group the summary by")
     max_failed: float = Field(0.0, ge=0, le=1, description="allowed share of samples with a fault")
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:N, mps; cuda:all: a process a GPU; cpu:N: N processes")
+    device: str = Field(
+        "auto", description="auto, cpu, cuda, cuda:N, mps; cuda:all: a process a GPU; cpu:N: N processes"
+    )
     batch_size: int | None = Field(
         None, gt=0, description="visuals in a batch; auto or None: the model's own, halved on need"
     )

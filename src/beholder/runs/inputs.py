@@ -37,6 +37,7 @@ def config_source(config: RunConfig) -> SampleSource:
         outputs=config.outputs,
         mapping=config.mapping or None,
         allow_extra=config.allow_extra,
+        root=config.root,
     )
 
 
