@@ -51,6 +51,22 @@ def test_only_headline_values_show_unless_all_are_asked_for() -> None:
     assert len(records([view], show_all=True)) == 2
 
 
+def test_all_aggregates_of_a_metric_share_a_note_by_how_they_were_made() -> None:
+    ways = {"macro": "concept", "skip": "concept", "zero": "concept", "micro": "prompt", "pairs": "prompt"}
+    cells = [
+        summary(aggregate=name, unit=unit, headline=name == "macro", group={"method": m}, note="few rows")
+        for m in "ab"
+        for name, unit in ways.items()
+    ]
+    notes = long_table(RunView("r", header(metric("clip_score")), cells), show_all=True).notes
+    assert notes == (
+        "method=a, clip_score; method=b, clip_score: few rows.",
+        "clip_score: unit cosine, model hf:openai/clip-vit-large-patch14, "
+        "macro, skip and zero aggregates, 95 % interval by bootstrap-percentile over concepts; "
+        "micro and pairs aggregates, 95 % interval by bootstrap-percentile over prompts.",
+    )
+
+
 def test_the_mean_over_seeds_shows_in_a_table_by_seed() -> None:
     cells = [summary(group={"seed": seed}) for seed in (0, 1)]
     over = summary(

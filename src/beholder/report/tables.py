@@ -192,7 +192,9 @@ class _Notes:
             self._add(f"n = {item.n}, missing {missing}", place)
 
     def _add(self, text: str, place: str) -> None:
-        self._lines.setdefault(text, []).append(place)
+        places = self._lines.setdefault(text, [])
+        if place not in places:  # the aggregates of one metric are told of once
+            places.append(place)
 
     def lines(self) -> list[str]:
         return [f"{_listed(places)}: {text}." for text, places in self._lines.items()]
@@ -332,17 +334,30 @@ def _same_notes(shown: Sequence[tuple[RunView, Sequence[Summary]]]) -> list[str]
 
 def _metric_notes(shown: Sequence[tuple[RunView, Sequence[Summary]]]) -> list[str]:
     """What each column is: identity, unit, models, and how its aggregate and interval were made."""
-    notes: dict[str, str] = {}
+    columns: dict[str, dict[str, str]] = {}
     for view, summaries in shown:
         for item in summaries:
             if item.aggregate == OVER_SEEDS:
                 continue  # a note of its own says what it is
-            facts = _facts(view.header, item)
+            intervals = columns.setdefault(_facts(view.header, item), {})
             # Cells without an interval say so in a note of their own.
             if item.ci_method:
-                notes[facts] = f"{facts}, {_percent(item.level)} interval by {item.ci_method} over {item.unit}s."
-            notes.setdefault(facts, facts + ".")
-    return list(notes.values())
+                made = f", {_percent(item.level)} interval by {item.ci_method} over {item.unit}s"
+                intervals[item.aggregate] = made
+            intervals.setdefault(item.aggregate, "")
+    return [f"{facts}{_aggregates(intervals)}." for facts, intervals in columns.items()]
+
+
+def _aggregates(intervals: Mapping[str, str]) -> str:
+    """How aggregates were made, those of one way together."""
+    ways: dict[str, list[str]] = {}
+    for aggregate, interval in intervals.items():
+        ways.setdefault(interval, []).append(aggregate)
+    return "; ".join(
+        f"{' and '.join(part for part in (', '.join(names[:-1]), names[-1]) if part)} "
+        f"aggregate{'s' * (len(names) > 1)}{interval}"
+        for interval, names in ways.items()
+    )
 
 
 def _facts(header: Mapping[str, Any], item: Summary) -> str:
@@ -352,4 +367,4 @@ def _facts(header: Mapping[str, Any], item: Summary) -> str:
     facts = [item.metric] if item.metric != item.label else []
     facts += [f"unit {unit}"] if unit else []
     facts += ["model " + " and ".join(models)] if models else []
-    return f"{item.label}: {', '.join([*facts, f'{item.aggregate} aggregate'])}"
+    return f"{item.label}: {''.join(f'{fact}, ' for fact in facts)}"
