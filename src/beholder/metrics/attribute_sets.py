@@ -54,6 +54,7 @@ class AttributeSetMetric(SetMetric):
     """A mean over attributes of how two sets of pictures differ."""
 
     equal_sizes = False
+    may_be_missing = True
     regions: ClassVar[int] = 7
 
     @property

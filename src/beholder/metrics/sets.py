@@ -150,6 +150,9 @@ class SetMetric(SampleMetric):
     equal_sizes: ClassVar[bool] = True
     """True where values of sets of unequal size mean little, so these are refused."""
 
+    may_be_missing: ClassVar[bool] = False
+    """True where sets that the metric takes may have no value, which is then no reason to end the run."""
+
     needs_direction: ClassVar[bool] = False
     """True where an embedding of length 0 cannot take part."""
 

@@ -113,7 +113,7 @@ class SetValues:
             "metric": metric.identity, "label": planned.label, "aggregate": "set", "level": self._asked.level,
             "n_missing": dict(own.lost), "group": dict(group),
         }  # fmt: skip
-        sides, found = None, None
+        sides, found, by_nature = None, None, False
         if fault is None:
             sides = self._drawn(metric, gen, real, n)
             memo = self._memos.setdefault((group, self._spaces[planned.label].still.hash), {})
@@ -121,12 +121,13 @@ class SetValues:
                 found = metric.measure(sides[0], sides[1], self._settings, memo)
             except NoValue as error:
                 fault = f"{metric.identity} needs more in a set: {error.status}", error.reason, ""
+                by_nature = metric.may_be_missing
         if sides is None or found is None:
             must, got, fix = fault or ("", "", "")
             told = f"{must}; got {got}. {fix}".strip()
             return Summary(
                 **base, value=None, low=None, high=None, ci_method=None, unit="picture", n=gen.n, n_units=0, note=told
-            ), fault  # fmt: skip
+            ), None if by_nature else fault  # fmt: skip
         notes = [found.note, f"{n} of {gen.n} generated pictures drawn (seed {self._asked.seed})" if n else None]
         return Summary(
             **base, value=float(found.value), low=found.low, high=found.high, sd=found.sd, ci_method=found.ci_method,
