@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import dataclasses
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,11 +15,14 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import beholder
-from beholder._errors import OptionError, UserError
+from beholder._errors import NoValue, OptionError, UserError
 from beholder.cli.main import app
-from beholder.lab.analysis import react
+from beholder.lab.analysis import Scored, Units, react
 from beholder.lab.pictures import PICTURES, Scene, background, crop, flip, hue, move, noise
 from beholder.lab.texts import TEXTS, negate, other_text, recount, swap_words
+from beholder.media.base import DecodeOptions
+from beholder.media.mask import decode_mask
+from beholder.media.sources import as_medium
 from beholder.metrics.base import FeatureBatch, SampleMetric, ScoreColumns, Selection, Slot
 from beholder.records import MetricInfo
 
@@ -100,7 +106,9 @@ def test_texts() -> None:
 
 def reaction(before: np.ndarray, after: np.ndarray, *, higher: bool | None = True) -> Any:
     levels = [str(at) for at in range(after.shape[1])]
-    return react("m", "c", "says", levels, before, after, higher_is_better=higher, seed=0, level=0.95)
+    one, other = (Scored(part, np.where(np.isfinite(part), "ok", "failed").astype(object)) for part in (before, after))
+    units = Units(np.arange(len(before)))
+    return react("m", "c", "says", levels, one, other, higher_is_better=higher, units=units)
 
 
 def test_verdicts_on_known_reactions() -> None:
@@ -122,6 +130,38 @@ def test_verdicts_on_known_reactions() -> None:
     assert rises.monotone == 1.0, "for a metric of which less is better, a rise is a fall"
     nothing = reaction(before, np.full((60, 2), np.nan))
     assert (nothing.verdict, nothing.effects[0].change) == ("not tried", None)
+    assert nothing.note == "no changed sample has a value: 120 failed"
+    assert (unclear.n_units, found.effects[-1].falls_low, found.effects[-1].falls_high) == (60, 1.0, 1.0)
+    assert blind.monotone_low < blind.monotone < blind.monotone_high
+
+
+def test_samples_of_one_prompt_are_one_unit() -> None:
+    # Ten prompts of six samples that react alike: rows as units would give an interval √6 times too narrow, and a
+    # t quantile of 59 degrees of freedom instead of 9.
+    own = np.repeat(np.random.default_rng(1).normal(size=10), 6)
+    before = Scored(np.random.default_rng(2).normal(size=60), np.full(60, "ok", dtype=object))
+    after = Scored((before.values + own)[:, None], np.full((60, 1), "ok", dtype=object))
+    widths = []
+    for codes in (np.repeat(np.arange(10), 6), np.arange(60)):
+        effect = react("m", "c", "s", ["1"], before, after, higher_is_better=True, units=Units(codes)).effects[0]
+        widths.append(effect.high - effect.low)  # type: ignore[operator]
+    assert widths[0] / widths[1] == pytest.approx(6**0.5 * 2.262 / 2.001 * (10 / 9) ** 0.5, rel=0.2)
+
+
+def test_what_has_no_value_is_counted_by_status() -> None:
+    before = Scored(np.array([1.0, 2.0, np.nan, 4.0]), np.array(["ok", "ok", "no_face", "ok"], dtype=object))
+    after = Scored(
+        np.array([[0.0], [np.nan], [1.0], [np.nan]]), np.array([["ok"], ["no_mask"], ["ok"], [""]], dtype=object)
+    )
+    found = react("m", "c", "s", ["1"], before, after, higher_is_better=True, units=Units(np.arange(4)))
+    # The last sample was not changed, so it is not missing.
+    assert (found.effects[0].n, found.effects[0].missing) == (1, {"no_face": 1, "no_mask": 1})
+    none = Scored(np.full(4, np.nan), np.full(4, "empty_prompt", dtype=object))
+    told = react("m", "c", "s", ["1"], none, after, higher_is_better=True, units=Units(np.arange(4)))
+    assert (told.verdict, told.note) == ("not tried", "no sample has a value: 4 empty_prompt")
+    untried = Scored(np.full((4, 1), np.nan), np.full((4, 1), "", dtype=object))
+    last = react("m", "c", "s", ["1"], before, untried, higher_is_better=True, units=Units(np.arange(4)))
+    assert last.note == "no sample has what it needs"
 
 
 class Brightness(SampleMetric):
@@ -194,6 +234,88 @@ def test_the_lab_of_a_run_takes_its_metrics_and_input(rows: list[dict[str, Any]]
     args = ["lab", str(data), "-m", "clip_score", "--model", "fake", "-n", "4", "-c", "blur", "--as", "json"]
     as_json = CliRunner().invoke(app, args)
     assert len(json.loads(as_json.stdout)["effects"]) == 4
+
+
+class Subject(SampleMetric):
+    """The mean of the subject's own pixels, by its mask: it must follow the subject wherever a change puts it."""
+
+    info = dataclasses.replace(Brightness.info, name="subject", inputs=("output", "masks"))
+    slots = (Slot("image", "subject-pixels", "image_embedding"),)
+
+    def select(self, sample: Any) -> Selection:
+        if sample.masks is None:
+            raise NoValue("no_mask", "no mask")
+        mask = decode_mask(sample.masks, DecodeOptions())
+        pixels = sample.output.decode(DecodeOptions()).pixels
+        assert mask.shape == pixels.shape[:2]
+        return {"image": as_medium(np.ascontiguousarray(pixels[mask][None]))}
+
+    def score(self, batch: FeatureBatch) -> ScoreColumns:
+        return ScoreColumns(batch.one("image")[:, 0].astype(float))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_masks_go_with_the_picture(rows: list[dict[str, Any]], named: bool) -> None:
+    # The disc is of one colour, so the mean under its mask is the same wherever it stands; without the change of the
+    # mask there would be other pixels under it, or no mask at all.
+    beholder.register_encoder("subject-pixels", MeanEncoder("subject-pixels", dim=2))
+    if named:
+        rows = [{**row, "masks": {"disc": row["masks"]}} for row in rows]
+        metric: SampleMetric = NamedSubject()
+    else:
+        metric = Subject()
+    found = beholder.run_lab(rows, metrics=metric, n=12, changes=["background", "flip", "moved", "crop", "colour"])
+    label = metric.info.name
+    for change in ("background", "flip", "moved", "crop"):
+        effects = [effect for effect in found.reaction(label, change).effects if effect.n]
+        assert effects, change
+        assert [effect.change for effect in effects] == pytest.approx([0.0] * len(effects), abs=1e-4), change
+        assert not any(effect.missing for effect in effects)
+    assert found.reaction(label, "colour").effects[-1].change != 0
+
+
+class NamedSubject(Subject):
+    """The same for masks by concept."""
+
+    info = dataclasses.replace(Subject.info, name="named_subject")
+
+    def select(self, sample: Any) -> Selection:
+        return super().select(dataclasses.replace(sample, masks=sample.masks["disc"]))
+
+
+def test_a_folder_of_pictures_without_texts_says_what_is_lacking(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    for row in rows:
+        Path(row["output"]).rename(folder / Path(row["output"]).name)
+    args = ["lab", str(folder), "-m", "clip_score", "--model", "fake", "-c", "blur", "-c", "flip"]
+    called = CliRunner().invoke(app, args)
+    assert called.exit_code == 0, called.output
+    assert "clip_score, not tried: no sample has a value: 12 empty_prompt (blur, flip)." in called.stdout
+    assert "12 samples; 95 % intervals over samples." in called.stdout
+
+
+def test_foreign_captions_are_of_other_prompts(rows: list[dict[str, Any]]) -> None:
+    # Neighbours share a prompt: each must still get another prompt's text.
+    for at, row in enumerate(rows):
+        row["prompt"] = f"scene {at // 6}"
+    found = beholder.run_lab(rows, metrics="clip_score", model="fake", n=12, changes=["other caption"])
+    assert found.reaction("clip_score", "other caption").effects[0].n == 12
+    assert found.unit == "prompt"
+    assert found.notices == ("Optimistic: the interval rests on 2 prompts only",)
+
+
+def test_the_lab_as_csv_has_every_degree_with_its_intervals(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    data = tmp_path / "samples.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    args = ["lab", str(data), "-m", "clip_score", "--model", "fake", "-c", "blur", "--as", "csv"]
+    called = CliRunner().invoke(app, args)
+    assert called.exit_code == 0, called.output
+    found = list(csv.DictReader(io.StringIO(called.stdout)))
+    assert [row["degree"] for row in found] == ["0.5 %", "1 %", "2 %", "4 %"]
+    for name in ("low", "high", "worse_low", "worse_high", "monotone_low", "monotone_high"):
+        assert all(float(row[name]) == float(row[name]) for row in found), name
+    assert {(row["n"], row["n_units"], row["missing"]) for row in found} == {("12", "12", "")}
 
 
 def test_wrong_use_is_said(rows: list[dict[str, Any]]) -> None:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 import numpy as np
 
 from beholder._errors import NoValue, OptionError, UserError
-from beholder.lab.analysis import react
+from beholder.lab.analysis import Scored, Units, react
 from beholder.lab.pictures import PICTURES, Distortion, Scene, as_picture
 from beholder.lab.records import LabReport, Reaction
 from beholder.lab.texts import TEXTS, Rewording
-from beholder.manifest.schema import Sample, SampleSource
+from beholder.manifest.schema import Sample, SampleSource, is_written_mask
 from beholder.media.base import DecodeOptions
 from beholder.media.mask import decode_mask
 from beholder.metrics.text_image import is_blank
 from beholder.runs.config import RunConfig
 from beholder.runs.plan import AskedMetric, Plan, make_plan
 from beholder.runs.quick import QuickScorer
+from beholder.stats.bca import few_units
 
 Change = Union[Distortion, Rewording]
 _TEXT_COLUMNS = ("prompt", "eval_prompt")
@@ -61,17 +62,18 @@ def experiment(
     scorer = QuickScorer(plan, config, keep_features=True)
     try:
         before = _values(scorer, plan, samples)
-        reactions = [
-            reaction
-            for change in chosen
-            for reaction in _try(change, scorer, plan, samples, scenes, before, seed=seed, level=config.level)
-        ]
+        lab = _Lab(scorer, plan, samples, scenes, before, _units(samples, seed, config.level), config.decode)
+        reactions = [reaction for change in chosen for reaction in lab.tried(change)]
     finally:
         scorer.release()
     order = [planned.label for planned in plan.metrics]
     reactions.sort(key=lambda item: order.index(item.metric))
     identities = {planned.label: planned.metric.identity for planned in plan.metrics}
-    return LabReport(identities, len(samples), tuple(reactions), tuple(notices))
+    few = few_units(len(np.unique(lab.units.codes)), lab.units.name)
+    notices += [f"{few[:1].upper()}{few[1:]}"] if few else []
+    return LabReport(
+        identities, len(samples), tuple(reactions), tuple(notices), unit=lab.units.name, level=config.level
+    )
 
 
 def _chosen(names: Sequence[str]) -> list[Change]:
@@ -114,14 +116,29 @@ def _scenes(samples: Sequence[Sample], decode: DecodeOptions, seed: int) -> tupl
     return scenes, said
 
 
+def _units(samples: Sequence[Sample], seed: int, level: float) -> Units:
+    """Concepts where there are two and more, else prompts; a sample without one is a unit of its own."""
+    concepts = {sample.column("concept") for sample in samples} - {None}
+    names = ["concept"] if len(concepts) > 1 else [n for n in ("prompt_id", "prompt") if samples[0].column(n)][:1]
+    known: dict[Any, int] = {}
+    keys = [sample.column(names[0]) if names else None for sample in samples]
+    codes = [known.setdefault(at if key is None else str(key), len(known)) for at, key in enumerate(keys)]
+    name = {"concept": "concept", "prompt_id": "prompt", "prompt": "prompt"}[names[0]] if names else "sample"
+    return Units(np.array(codes, dtype=np.intp), seed=seed, level=level, name=name)
+
+
+def _parts(masks: Any) -> dict[Any, Any]:
+    """A sample's masks by concept; None is the name of a mask without one."""
+    named = isinstance(masks, Mapping) and not is_written_mask(masks)
+    found = masks if named else {None: masks}
+    return {name: mask for name, mask in found.items() if mask is not None}
+
+
 def _mask(sample: Sample, shape: tuple[int, int], decode: DecodeOptions) -> np.ndarray | None:
     """The union of a sample's masks; None where it has none, or none that fits."""
-    found = sample.masks
-    parts = list(found.values()) if isinstance(found, Mapping) and "counts" not in found else [found]
+    parts = _parts(sample.masks).values()
     union: np.ndarray | None = None
     for part in parts:
-        if part is None:
-            continue
         try:
             mask = decode_mask(part, decode)
         except NoValue:
@@ -132,44 +149,75 @@ def _mask(sample: Sample, shape: tuple[int, int], decode: DecodeOptions) -> np.n
     return union
 
 
-def _try(
-    change: Change, scorer: QuickScorer, plan: Plan, samples: Sequence[Sample], scenes: Mapping[str, Scene],
-    before: Mapping[str, np.ndarray], *, seed: int, level: float,
-) -> Iterator[Reaction]:  # fmt: skip
-    """The reactions of all metrics to one change."""
-    after = {label: np.full((len(samples), len(change.levels)), np.nan) for label in before}
-    for at, degree in enumerate(change.levels.values()):
-        changed = {row: new for row, new in enumerate(_changed(change, samples, scenes, degree)) if new is not None}
-        if not changed:
-            continue
-        found = _values(scorer, plan, list(changed.values()))
-        for label, values in found.items():
-            after[label][list(changed), at] = values
-    for planned in plan.metrics:
-        label = planned.label
-        yield react(
-            label, change.name, change.says, list(change.levels), before[label], after[label],
-            higher_is_better=planned.metric.info.higher_is_better, seed=seed, level=level,
-        )  # fmt: skip
+@dataclass(frozen=True)
+class _Lab:
+    """Tries one change after another on the same samples."""
+
+    scorer: QuickScorer
+    plan: Plan
+    samples: Sequence[Sample]
+    scenes: Mapping[str, Scene]
+    before: Mapping[str, Scored]
+    units: Units
+    decode: DecodeOptions
+
+    def tried(self, change: Change) -> Iterator[Reaction]:
+        """The reactions of all metrics to one change."""
+        shape = (len(self.samples), len(change.levels))
+        after = {label: Scored(np.full(shape, np.nan), np.full(shape, "", dtype=object)) for label in self.before}
+        for at, degree in enumerate(change.levels.values()):
+            changed = {row: new for row, new in enumerate(self._changed(change, degree)) if new is not None}
+            if not changed:
+                continue
+            for label, found in _values(self.scorer, self.plan, list(changed.values())).items():
+                after[label].values[list(changed), at] = found.values
+                after[label].statuses[list(changed), at] = found.statuses
+        for planned in self.plan.metrics:
+            label = planned.label
+            yield react(
+                label, change.name, change.says, list(change.levels), self.before[label], after[label],
+                higher_is_better=planned.metric.info.higher_is_better, units=self.units,
+            )  # fmt: skip
+
+    def _changed(self, change: Change, degree: float) -> Iterator[Sample | None]:
+        for at, sample in enumerate(self.samples):
+            scene = self.scenes[sample.id]
+            if isinstance(change, Distortion):
+                pixels = change.apply(scene, degree)
+                if pixels is None:
+                    yield None
+                    continue
+                masks = self._placed(change, sample.masks, scene, degree)
+                yield replace(sample, output=as_picture(pixels), masks=masks)
+                continue
+            yield _reworded(change, sample, self._others(at), degree, scene.seed)
+
+    def _placed(self, change: Distortion, masks: Any, scene: Scene, degree: float) -> Any:
+        """The masks where the changed picture has their subjects; None where one cannot be read."""
+        if change.place is None or masks is None:
+            return masks
+        placed: dict[Any, Any] = {}
+        for name, mask in _parts(masks).items():
+            try:
+                found = decode_mask(mask, self.decode)
+            except NoValue:
+                return None
+            if found.shape != scene.pixels.shape[:2]:
+                return None
+            placed[name] = as_picture(change.place(found, scene, degree))
+        return placed.get(None) if None in placed else placed or None
+
+    def _others(self, at: int) -> Iterator[Sample]:
+        """The other samples, the next one first."""
+        for step in range(1, len(self.samples)):
+            yield self.samples[(at + step) % len(self.samples)]
 
 
-def _changed(
-    change: Change, samples: Sequence[Sample], scenes: Mapping[str, Scene], degree: float
-) -> Iterator[Sample | None]:
-    for at, sample in enumerate(samples):
-        scene = scenes[sample.id]
-        if isinstance(change, Distortion):
-            pixels = change.apply(scene, degree)
-            # A picture of another size or place no longer fits its masks.
-            yield None if pixels is None else replace(sample, output=as_picture(pixels), masks=None)
-            continue
-        other = samples[(at + 1) % len(samples)]
-        yield _reworded(change, sample, other, degree, scene.seed)
-
-
-def _reworded(change: Rewording, sample: Sample, other: Sample, degree: float, seed: int) -> Sample | None:
+def _reworded(change: Rewording, sample: Sample, others: Iterator[Sample], degree: float, seed: int) -> Sample | None:
     """A sample with every text of it changed; None where none of them has anything to change."""
     new: dict[str, Any] = {}
+    # Samples of one prompt have no foreign text for one another.
+    other = next((item for item in others if item.column("prompt") != sample.column("prompt")), sample)
     for name in _TEXT_COLUMNS:
         text = sample.column(name)
         if isinstance(text, str) and not is_blank(text):
@@ -180,12 +228,12 @@ def _reworded(change: Rewording, sample: Sample, other: Sample, degree: float, s
     return replace(sample, **new)
 
 
-def _values(scorer: QuickScorer, plan: Plan, samples: Sequence[Sample]) -> dict[str, np.ndarray]:
-    """Values by label, NaN where a sample has none."""
+def _values(scorer: QuickScorer, plan: Plan, samples: Sequence[Sample]) -> dict[str, Scored]:
+    """Values and statuses by label."""
     table, _ = scorer.score(samples)
-    return {
-        planned.label: np.array(
-            [np.nan if value is None else value for value in table.column(planned.label).to_pylist()], dtype=np.float64
-        )
-        for planned in plan.metrics
-    }
+    found = {}
+    for planned in plan.metrics:
+        values = [np.nan if value is None else value for value in table.column(planned.label).to_pylist()]
+        statuses = np.array(table.column(f"{planned.label}_status").to_pylist(), dtype=object)
+        found[planned.label] = Scored(np.array(values, dtype=np.float64), statuses)
+    return found

@@ -38,12 +38,15 @@ class Distortion:
         levels: degrees in rising order, with what each means as its text.
         apply: from a scene and a level to pixels; None where the scene lacks what the change needs (a mask).
         says: what is changed, in one phrase.
+        place: from a mask of the picture (H, W) bool, the scene and a level to the mask of the changed picture; None
+            where everything stays in its place.
     """
 
     name: str
     levels: Mapping[str, float]
     apply: Callable[[Scene, float], Pixels | None]
     says: str
+    place: Callable[[np.ndarray, Scene, float], np.ndarray] | None = None
 
 
 def blur(scene: Scene, share: float) -> Pixels:
@@ -75,10 +78,14 @@ def resize(scene: Scene, share: float) -> Pixels:
 
 def crop(scene: Scene, share: float) -> Pixels:
     """The middle, of that share of each side."""
-    height, width = scene.pixels.shape[:2]
+    return _middle(scene.pixels, scene, share)
+
+
+def _middle(array: np.ndarray, _: Scene, share: float) -> np.ndarray:
+    height, width = array.shape[:2]
     rows, columns = max(1, round(height * share)), max(1, round(width * share))
     top, left = (height - rows) // 2, (width - columns) // 2
-    return np.ascontiguousarray(scene.pixels[top : top + rows, left : left + columns])
+    return np.ascontiguousarray(array[top : top + rows, left : left + columns])
 
 
 def hue(scene: Scene, degrees: float) -> Pixels:
@@ -90,7 +97,11 @@ def hue(scene: Scene, degrees: float) -> Pixels:
 
 def flip(scene: Scene, _: float) -> Pixels:
     """Mirrored, left for right."""
-    return np.ascontiguousarray(scene.pixels[:, ::-1])
+    return _mirrored(scene.pixels, scene, 1.0)
+
+
+def _mirrored(array: np.ndarray, _: Scene, __: float) -> np.ndarray:
+    return np.ascontiguousarray(array[:, ::-1])
 
 
 def background(scene: Scene, _: float) -> Pixels | None:
@@ -109,20 +120,31 @@ def move(scene: Scene, share: float) -> Pixels | None:
 
     The hole is filled with the median colour around it. None where the subject would leave the picture.
     """
-    if scene.mask is None or not scene.mask.any() or scene.mask.all():
-        return None
-    width = scene.pixels.shape[1]
-    columns = np.flatnonzero(scene.mask.any(axis=0))
-    right = width - 1 - columns[-1] >= columns[0]
-    room = width - 1 - columns[-1] if right else columns[0]
-    shift = round(share * width)
-    if not 0 < shift <= room:
+    shift = _shift(scene, share)
+    if scene.mask is None or not shift:
         return None
     moved = scene.pixels.copy()
     moved[scene.mask] = np.median(scene.pixels[~scene.mask], axis=0).astype(np.uint8)
     rows, places = np.nonzero(scene.mask)
-    moved[rows, places + (shift if right else -shift)] = scene.pixels[rows, places]
+    moved[rows, places + shift] = scene.pixels[rows, places]
     return moved
+
+
+def _shift(scene: Scene, share: float) -> int:
+    """By how many columns the subject moves to the right; 0 where it has no mask or would leave the picture."""
+    if scene.mask is None or not scene.mask.any() or scene.mask.all():
+        return 0
+    width = scene.pixels.shape[1]
+    columns = np.flatnonzero(scene.mask.any(axis=0))
+    right = width - 1 - columns[-1] >= columns[0]
+    room = int(width - 1 - columns[-1] if right else columns[0])
+    shift = round(share * width)
+    return 0 if shift > room else shift if right else -shift
+
+
+def _moved_mask(mask: np.ndarray, scene: Scene, share: float) -> np.ndarray:
+    # What moves stays inside the picture, so nothing wraps around.
+    return np.roll(mask, _shift(scene, share), axis=1)
 
 
 def _shares(*values: float) -> dict[str, float]:
@@ -134,11 +156,11 @@ PICTURES = (
     Distortion("noise", {f"sd {d:g}": d for d in (5.0, 15.0, 40.0, 80.0)}, noise, "Gaussian noise"),
     Distortion("jpeg", {f"quality {q:g}": q for q in (70.0, 30.0, 10.0, 3.0)}, jpeg, "JPEG compression"),
     Distortion("resize", _shares(0.5, 0.25, 0.125, 0.0625), resize, "made smaller and larger again"),
-    Distortion("crop", _shares(0.9, 0.75, 0.6, 0.4), crop, "the middle of the picture alone"),
+    Distortion("crop", _shares(0.9, 0.75, 0.6, 0.4), crop, "the middle of the picture alone", _middle),
     Distortion("colour", {f"{d:g}°": d for d in (15.0, 45.0, 90.0, 180.0)}, hue, "hues turned"),
-    Distortion("flip", {"mirrored": 1.0}, flip, "left and right exchanged"),
+    Distortion("flip", {"mirrored": 1.0}, flip, "left and right exchanged", _mirrored),
     Distortion("background", {"replaced": 1.0}, background, "everything but the subject replaced (needs masks)"),
-    Distortion("moved", _shares(0.1, 0.2, 0.35), move, "the subject moved sideways (needs masks)"),
+    Distortion("moved", _shares(0.1, 0.2, 0.35), move, "the subject moved sideways (needs masks)", _moved_mask),
 )
 
 

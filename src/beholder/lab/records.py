@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 Verdict = Literal["moves with", "blind to", "unclear", "not tried"]
@@ -24,6 +25,9 @@ class Effect:
         in_sd: the mean change in standard deviations of the original values over the samples; None where they do not
             differ.
         falls: share of the samples whose value became worse (in the metric's direction; smaller where it has none).
+        falls_low: lower end of its interval.
+        falls_high: upper end.
+        missing: changed samples without one of the two values, by status.
     """
 
     level: str
@@ -33,6 +37,9 @@ class Effect:
     high: float | None
     in_sd: float | None
     falls: float | None
+    falls_low: float | None = None
+    falls_high: float | None = None
+    missing: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,9 @@ class Reaction:
         monotone_high: upper end.
         verdict: "moves with": the interval of the strongest degree's change excludes 0 and its mean is at least
             `BLIND` standard deviations; "blind to": the whole interval lies within ± `BLIND` standard deviations;
-            else "unclear". "not tried": no sample had what the change needs.
+            else "unclear". "not tried": no sample had what the change needs, or a value before and after it.
         note: what was lacking, or None.
+        n_units: prompts or concepts that the intervals rest on.
     """
 
     metric: str
@@ -62,6 +70,7 @@ class Reaction:
     monotone_high: float | None
     verdict: Verdict
     note: str | None = None
+    n_units: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,12 +82,16 @@ class LabReport:
         n: samples that were looked at.
         reactions: one a metric and change.
         notices: what the user should know.
+        unit: what the intervals are over: "concept" where there are two and more, else "prompt", else "sample".
+        level: level of the intervals.
     """
 
     metrics: dict[str, str]
     n: int
     reactions: tuple[Reaction, ...]
     notices: tuple[str, ...] = ()
+    unit: str = "sample"
+    level: float = 0.95
 
     def reaction(self, metric: str, change: str) -> Reaction:
         """The reaction of a metric to a change; KeyError where there is none."""

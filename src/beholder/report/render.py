@@ -129,16 +129,18 @@ def to_latex(table: Table) -> str:
 
 
 def to_csv(found: Sequence[Mapping[str, Any]]) -> str:
-    """Records as CSV: one column a group column, counts of missing values as "3 unreadable; 1 missing"."""
-    groups = list(dict.fromkeys(name for record in found for name in record["group"]))
-    plain = [name for name in (found[0] if found else {}) if name != "group"]
-    heads = {name: f"by_{name}" if name in plain else name for name in groups}
+    """Records as CSV: "run" first where there is one, then a column a group column; lists and counts as "3 a; 1 b"."""
+    groups = list(dict.fromkeys(name for record in found for name in record.get("group", ())))
+    names = [name for name in (found[0] if found else {}) if name != "group"]
+    first = [name for name in names if name == "run"]
+    plain = [name for name in names if name != "run"]
+    heads = [f"by_{name}" if name in names else name for name in groups]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["run", *heads.values(), *plain[1:]] if found else [])
+    writer.writerow([*first, *heads, *plain] if found else [])
     for record in found:
-        row = [record["run"], *(record["group"].get(name) for name in groups)]
-        writer.writerow([_csv_cell(value) for value in [*row, *(record[name] for name in plain[1:])]])
+        row = [*(record[name] for name in first), *(record["group"].get(name) for name in groups)]
+        writer.writerow([_csv_cell(value) for value in [*row, *(record[name] for name in plain)]])
     return buffer.getvalue()
 
 
@@ -185,6 +187,8 @@ def _styled(texts: Sequence[str], styles: Sequence[str], forms: Mapping[str, str
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, Mapping):
         return "; ".join(f"{count} {status}" for status, count in value.items() if count)
+    if isinstance(value, (list, tuple)):
+        return "; ".join(map(str, value))
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else value
