@@ -83,26 +83,29 @@ class AnimationVideo(StreamedVideo):
             notes=("frame_duration=100ms_assumed",) if assumed else (),
         )
         self._medium, self._data, self._first, self._options = medium, data, table.first, options
-        self._size: tuple[int, int] | None = None
+        self._start: Picture | None = None
 
     @property
     def size(self) -> tuple[int, int]:
-        if self._size is None:
+        if self._start is None:
             # An EXIF block can turn all frames, so the size in the header is not yet the upright one.
-            self._size = next(self.frames([0])).size
-        return self._size
+            self._start = next(self.frames([0]))
+        return self._start.size
 
     def fingerprint(self) -> str:
         return self._medium.fingerprint()
 
     def _reader(self) -> _AnimationReader:
-        return _AnimationReader(self._data, self._first, self._options, self.name)
+        return _AnimationReader(self._data, self._first, self._options, self.name, self._start)
 
 
 class _AnimationReader:
-    def __init__(self, data: bytes, first: int, options: DecodeOptions, name: str) -> None:
+    def __init__(
+        self, data: bytes, first: int, options: DecodeOptions, name: str, start: Picture | None = None
+    ) -> None:
+        """`start` is the picture of frame 0, where it was decoded before."""
         self._image = guarded_open(data, name)
-        self._first, self._options, self._name = first, options, name
+        self._first, self._options, self._name, self._start = first, options, name, start
         self.position = 0
 
     def go_to(self, index: int) -> None:
@@ -115,6 +118,9 @@ class _AnimationReader:
             self._image.load()
             return self._image.copy()
 
+        if self.position == 0 and self._start is not None:
+            self.position = 1
+            return self._start
         frame = guarded(seek_and_load, f"{self._name}, frame {self.position}")
         picture = decode_image(frame, self._options, name=f"{self._name}, frame {self.position}")
         self.position += 1

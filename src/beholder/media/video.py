@@ -151,13 +151,13 @@ class PictureVideo(StreamedVideo):
         if len(media) == 1:
             times = (0.0,)
         super().__init__(name, codec=codec, frame_count=len(media), times=times, notes=notes)
-        self._size: tuple[int, int] | None = None
+        self._first: Picture | None = None
 
     @property
     def size(self) -> tuple[int, int]:
-        if self._size is None:
-            self._size = next(self.frames([0])).size
-        return self._size
+        if self._first is None:
+            self._first = self._media[0].decode(self._options)
+        return self._first.size
 
     def fingerprint(self) -> str:
         """Hex sha256: the file's own for a still picture; else over the frames' fingerprints in their order."""
@@ -167,12 +167,13 @@ class PictureVideo(StreamedVideo):
         return hash_bytes((head + "\n".join(medium.fingerprint() for medium in self._media)).encode())
 
     def _reader(self) -> Reader:
-        return _PictureReader(self._media, self._options)
+        return _PictureReader(self._media, self._options, self._first)
 
 
 class _PictureReader:
-    def __init__(self, media: Sequence[Medium], options: DecodeOptions) -> None:
-        self._media, self._options = media, options
+    def __init__(self, media: Sequence[Medium], options: DecodeOptions, first: Picture | None) -> None:
+        """`first` is the first picture, where it was decoded to know its size."""
+        self._media, self._options, self._first = media, options, first
         self.position = 0
 
     def go_to(self, index: int) -> None:
@@ -180,6 +181,8 @@ class _PictureReader:
 
     def take(self) -> Picture:
         self.position += 1
+        if self.position == 1 and self._first is not None:
+            return self._first
         return self._media[self.position - 1].decode(self._options)
 
     def skip(self) -> None:

@@ -2,15 +2,16 @@
 
 A chunk goes through five steps: select items, find their content keys, look the features up, make the missing ones,
 score. Features live in the store and scores in the journal, both on disk after every chunk, so a killed run goes on
-where it stopped. With several models the samples are streamed once a model, so that two of them are never in memory
-together; a source that can be read only once is scored in one pass with all its models loaded.
+where it stopped. With several models the samples are streamed in passes, each with the models that have room beside one
+another, so that two large ones are never in memory together; a source that can be read only once is scored in one pass
+with all its models loaded.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from beholder._errors import NoValue
-from beholder._hashing import hash_json
 from beholder.backends.base import Columns, ResolvedModel
 from beholder.backends.kinds import kind_of
 from beholder.manifest.schema import Sample
@@ -31,7 +31,8 @@ from beholder.runs.file_states import CHANGED, State, states_of, unchanged
 from beholder.runs.make import default_workers
 from beholder.runs.maker import FeatureMaker, needing_items
 from beholder.runs.notices import foreign_texts
-from beholder.runs.plan import Plan, group_name, key_name, of_sets, score_names
+from beholder.runs.plan import Plan, group_name, key_name, of_sets, score_names, spaces_filled_too
+from beholder.runs.readable import unreadable_before_first
 from beholder.runs.rows import sample_columns, typed_array
 from beholder.runs.score_columns import (
     CODES,
@@ -44,7 +45,9 @@ from beholder.runs.score_columns import (
 )
 from beholder.runs.scoring import score_batch
 from beholder.runs.set_features import row_keys
-from beholder.runs.store import FeatureStore, Space
+from beholder.runs.shared_pixels import SharedPixels
+from beholder.runs.store import FeatureStore
+from beholder.runs.windows import shared, windows
 
 CHUNK_BYTES = 256 << 20
 """Bytes of in-memory pictures that end a chunk early."""
@@ -85,7 +88,8 @@ class Scorer:
         self.pool = ThreadPoolExecutor(config.workers or default_workers(), thread_name_prefix="beholder-decode")
         self._spaces = plan.spaces()
         self._numbers = {name: store.space(space) for name, (space, _) in self._spaces.items()}
-        self._gives = shared_spaces(self._spaces)
+        self._gives = spaces_filled_too(self._spaces)
+        self._pixels = SharedPixels(config.decode)
         self._loaded: dict[str, Any] = {} if loaded is None else loaded
         self._sizes: dict[tuple[str, str], BatchSize] = {}
         self._failures: dict[str, Failures] = {name: {} for name in self._spaces}
@@ -106,14 +110,22 @@ class Scorer:
         chunk = read_chunk(samples, columns, self.plan, self.pool)
         return chunk, columns
 
-    def ensure(self, chunk: Chunk, model: str) -> None:
-        """Makes the chunk's missing features of one model, for a pass that does not score."""
-        for name in sorted(self._spaces, key=lambda name: name not in self._gives):
-            if self._spaces[name][1].key != model or not chunk.wanted[name]:
-                continue
-            missing = self.missing(name, chunk.wanted[name])
-            if missing:
-                self.make(name, missing)
+    def ensure(self, chunk: Chunk, models: Collection[str]) -> None:
+        """Makes the chunk's missing features of some models, for a pass that does not score."""
+        names = [name for name in self._ordered(chunk) if self._spaces[name][1].key in models]
+        self._make_all({name: self.missing(name, chunk.wanted[name]) for name in names if chunk.wanted[name]})
+
+    def _ordered(self, chunk: Chunk) -> list[str]:
+        """The chunk's spaces; those whose pass fills another space too come first."""
+        return sorted(chunk.wanted, key=lambda name: name not in self._gives)
+
+    def _make_all(self, todo: Mapping[str, Mapping[bytes, Any]]) -> None:
+        """Makes missing features by space; where spaces share media, in windows in which each is decoded once."""
+        for part in windows(todo, self._pixels) if shared(todo) else [todo]:
+            for name, items in part.items():
+                left = self.missing(name, items) if items else {}  # a space before it may have filled this one
+                if left:
+                    self.make(name, left)
 
     def missing(self, name: str, wanted: Mapping[bytes, Any]) -> dict[bytes, Any]:
         """Those of a space's items that have neither a stored feature nor a failure."""
@@ -187,9 +199,11 @@ class Scorer:
         return [(work, *feature_batch(work, spaces, self._space_constants)) for work in chunk.work]
 
     def _features(self, chunk: Chunk) -> dict[str, SpaceFeatures]:
-        """Features of all spaces; those whose pass fills another space too come first."""
-        order = sorted(chunk.wanted, key=lambda name: name not in self._gives)
-        return {name: self._lookup(name, chunk.wanted[name]) for name in order}
+        """Features of all spaces: from the store, and what is not there made now."""
+        names = self._ordered(chunk)
+        there = {name: self.store.get(self._numbers[name], list(chunk.wanted[name])) for name in names}
+        self._make_all({name: self._lacking(name, chunk.wanted[name], there[name][0]) for name in names})
+        return {name: self._found(name, chunk.wanted[name], *there[name]) for name in names}
 
     def _score_metric(
         self, work: MetricWork, spaces: Mapping[str, SpaceFeatures], samples: Sequence[Sample]
@@ -209,6 +223,10 @@ class Scorer:
         space, model = self._spaces[name]
         number = self._numbers[name]
         sources = self.sources(missing)
+        if model.key not in self._loaded:
+            missing = self._readable(name, missing, sources)
+            if not missing:
+                return
         backend = self.load(model)
         self._remember_constants(name, backend)
 
@@ -225,12 +243,19 @@ class Scorer:
                 self.store.put(self._numbers[given], made, {"embedding": columns["embedding"]})
 
         began = time.perf_counter()
-        maker = FeatureMaker(kind_of(space.feature), backend, space.params, self.config.decode, self.pool)
+        maker = FeatureMaker(kind_of(space.feature), backend, space.params, self._pixels, self.pool)
         size = self._size(maker, model, len(missing))
         lost = maker.make(missing, size=size, sources=sources, done=done)
         self.store.add_rate(number, len(missing), time.perf_counter() - began)
         self._failures[name].update(lost)
         self._disturbed = self._disturbed or any(not unchanged(missing[key], self.states) for key in lost)
+
+    def _readable(self, name: str, missing: Mapping[bytes, Any], sources: Mapping[tuple[str, bytes], Any]) -> Any:
+        """The items without those at their head that cannot be read: nothing is left where no model is needed."""
+        lost = unreadable_before_first(missing, self.config.decode, sources)
+        self._failures[name].update(lost)
+        self._disturbed = self._disturbed or any(not unchanged(missing[key], self.states) for key in lost)
+        return {key: item for key, item in missing.items() if key not in lost} if lost else missing
 
     def _undisturbed(
         self, name: str, items: Mapping[bytes, Any], made: list[bytes], columns: Columns
@@ -277,15 +302,23 @@ class Scorer:
 
     def _lookup(self, name: str, wanted: Mapping[bytes, Any]) -> SpaceFeatures:
         """Features of one space: from the store, and what is not there made now."""
-        number, failures = self._numbers[name], self._failures[name]
-        rows, columns = self.store.get(number, list(wanted))
-        missing = {key: item for key, item in wanted.items() if key not in rows and key not in failures}
+        rows, columns = self.store.get(self._numbers[name], list(wanted))
+        missing = self._lacking(name, wanted, rows)
         if missing:
             self.make(name, missing)
-            rows, columns = _join(rows, columns, *self.store.get(number, list(missing)))
-        lost = [key for key in wanted if key not in rows]
+        return self._found(name, wanted, rows, columns)
+
+    def _lacking(self, name: str, wanted: Mapping[bytes, Any], rows: Mapping[bytes, int]) -> dict[bytes, Any]:
+        return {key: item for key, item in wanted.items() if key not in rows and key not in self._failures[name]}
+
+    def _found(self, name: str, wanted: Mapping[bytes, Any], rows: dict[bytes, int], columns: Columns) -> SpaceFeatures:
+        """Features that were there, those that have been made since, and why others have none."""
+        since = self._lacking(name, wanted, rows)
+        if since:
+            rows, columns = _join(rows, columns, *self.store.get(self._numbers[name], list(since)))
         unread = (Status.FAILED, "its feature could not be read back from the feature store")
-        return SpaceFeatures(rows, columns, {key: failures.get(key, unread) for key in lost})
+        lost = [key for key in wanted if key not in rows]
+        return SpaceFeatures(rows, columns, {key: self._failures[name].get(key, unread) for key in lost})
 
     def _space_constants(self, name: str) -> Mapping[str, float]:
         if name not in self._constants:
@@ -331,18 +364,6 @@ class Scorer:
         if not keep_models:
             self.release()
         self.pool.shutdown(cancel_futures=True)
-
-
-def shared_spaces(spaces: Mapping[str, tuple[Space, ResolvedModel]]) -> dict[str, str]:
-    """Spaces of patch tokens → the space of plain embeddings of the same encoder and pixels that their pass fills."""
-
-    def key(space: Space) -> str:
-        return hash_json([space.model_key, dict(space.params)])
-
-    plain = {key(space): name for name, (space, _) in spaces.items() if space.feature == "image_embedding"}
-    patches = {name: key(space) for name, (space, _) in spaces.items() if space.feature == "patches"}
-    # Of visuals of several pictures the store keeps one row with lists, so these are not shared.
-    return {name: plain[at] for name, at in patches.items() if at in plain and "frames" not in spaces[name][0].params}
 
 
 def _join(

@@ -21,9 +21,9 @@ import numpy as np
 
 from beholder._errors import MissingExtraError, NoValue
 from beholder.media.base import DecodeOptions, Medium, Picture
-from beholder.media.visual import opened
 from beholder.metrics.base import Derived, Joined
 from beholder.records import Status
+from beholder.runs.shared_pixels import SharedPixels
 
 FRAMES = "//frames"
 """Column with the record of the frames used, as JSON; "" where there are none."""
@@ -124,16 +124,18 @@ class Looker:
     Args:
         prepare: from pictures to the model's input.
         together: True when it takes all pictures of a visual at once.
-        decode: how files become pixels.
+        pixels: how files become pixels.
         upstream: finds the features that derived pictures need.
         streams: True when `prepare` takes an iterator over all pictures of a visual, however many there are.
+        at_once: True when pairs with several videos may go into one call of a model that takes videos whole.
     """
 
     prepare: Callable[..., Any]
     together: bool
-    decode: DecodeOptions
+    pixels: SharedPixels
     upstream: Upstream
     streams: bool = False
+    at_once: bool = False
 
     def events(self, item: Several) -> Iterator[Event]:
         """The head of a visual, then its units."""
@@ -145,7 +147,7 @@ class Looker:
             yield Head(str(columns.get(FRAMES, "")))
             yield from columns[item.column]
             return
-        with opened(item.medium, self.decode) as video:
+        with self.pixels.video(item.medium, item.policy) as video:
             from beholder.media.video import choose_frames
 
             record = choose_frames(video, item.policy)
@@ -168,7 +170,7 @@ class Looker:
         if item.policy is not None:
             yield from self._derived_of_frames(item, item.policy, split_units(columns))
             return
-        pictures = derived.make(derived.medium.decode(self.decode), columns, **dict(derived.params))
+        pictures = derived.make(self.pixels.picture(derived.medium), columns, **dict(derived.params))
         if not pictures:
             raise NoValue(Status.FAILED, f"{derived.medium.name}: nothing was derived from it, and no reason given")
         yield Head()
@@ -187,7 +189,7 @@ class Looker:
         of_frame: dict[int, list[int]] = {}
         together: list[Picture] = []
         yield Head()
-        with opened(derived.medium, self.decode) as video:
+        with self.pixels.video(derived.medium, policy) as video:
             indices = choose_frames(video, policy).indices
             row_of = {index: row for row, index in reversed(list(enumerate(indices)))}
             distinct = list(dict.fromkeys(indices))
@@ -229,9 +231,11 @@ def split_units(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     return rows
 
 
-def still_pictures(item: Still, decode: DecodeOptions) -> list[Picture]:
+def still_pictures(item: Still, decode: Union[DecodeOptions, SharedPixels]) -> list[Picture]:
     """The pictures of a still visual: one, or those of joined media in their order."""
     media = item.media if isinstance(item, Joined) else (item,)
+    if isinstance(decode, SharedPixels):
+        return [decode.picture(medium) for medium in media]
     return [medium.decode(decode) for medium in media]
 
 

@@ -16,6 +16,7 @@ from beholder.runs.batching import BatchSize, Done, Failures
 from beholder.runs.looking import DerivedItem, FeatureItem, Looker, Still, VideoItem, still_pictures
 from beholder.runs.make import attempt, default_workers, make_plain
 from beholder.runs.several import PairItem, make_pairs, make_several
+from beholder.runs.shared_pixels import SharedPixels
 
 _OURS = frozenset({"background", "first_frame", "max_pixels", "frames"})
 """Parameters of a space that say how pixels come about; all others are the method's."""
@@ -43,16 +44,18 @@ class FeatureMaker:
         kind: the kind.
         backend: the loaded model.
         params: parameters of the space.
-        decode: how files become pixels.
+        decode: how files become pixels; `SharedPixels` where several models look at the same ones.
         pool: decode threads.
     """
 
     def __init__(
-        self, kind: Kind, backend: Any, params: Mapping[str, Any], decode: DecodeOptions, pool: ThreadPoolExecutor
-    ) -> None:
+        self, kind: Kind, backend: Any, params: Mapping[str, Any], decode: Union[DecodeOptions, SharedPixels],
+        pool: ThreadPoolExecutor,
+    ) -> None:  # fmt: skip
         self.kind, self._backend = kind, backend
         self._params = {name: value for name, value in params.items() if name not in _OURS}
-        self._decode, self._pool = decode, pool
+        self._pixels = decode if isinstance(decode, SharedPixels) else SharedPixels(decode)
+        self._pool = pool
         self._examples: dict[int, tuple[Medium, Any]] = {}
 
     def batch_size(self) -> int:
@@ -79,7 +82,10 @@ class FeatureMaker:
         if self.kind.item == "text":
             return make_plain(items, None, self._backend.encode_texts, pool=self._pool, size=size, done=done)
         streams = bool(getattr(self._backend, "streams", False))
-        looker = Looker(self._prepare, self._together(), self._decode, lambda item: _source(sources, item), streams)
+        at_once = bool(getattr(self._backend, "videos_at_once", False))
+        looker = Looker(
+            self._prepare, self._together(), self._pixels, lambda item: _source(sources, item), streams, at_once
+        )  # fmt: skip
         ahead = min(default_workers(), _OPENED)
         if self.kind.item == "feature" and not next(iter(items.values())).several:
 
@@ -109,7 +115,7 @@ class FeatureMaker:
         return not self.kind.per_picture or (self.kind.item == "pair" and self._backend.takes_video)
 
     def _prepare_still(self, visual: Still) -> Any:
-        pictures = still_pictures(visual, self._decode)
+        pictures = still_pictures(visual, self._pixels)
         return self._prepare(iter(pictures) if getattr(self._backend, "streams", False) else pictures)
 
     def _prepare(self, pictures: Any) -> Any:
@@ -162,7 +168,7 @@ class FeatureMaker:
         if id(medium) not in self._examples:
             while len(self._examples) >= _EXAMPLES:
                 self._examples.pop(next(iter(self._examples)))
-            made = self._backend.prepare_example(medium.decode(self._decode))
+            made = self._backend.prepare_example(self._pixels.picture(medium))
             self._examples[id(medium)] = (medium, made)
         return self._examples[id(medium)][1]
 

@@ -369,3 +369,15 @@ def _space(slot: Slot, model: ResolvedModel, config: RunConfig, *, several: bool
     if several:
         params["frames"] = slot.frames
     return Space(model.key, slot.feature, params, {"model": model.id, "dtype": model.dtype})
+
+
+def spaces_filled_too(spaces: Mapping[str, tuple[Space, ResolvedModel]]) -> dict[str, str]:
+    """Spaces of patch tokens → the space of plain embeddings of the same encoder and pixels that their pass fills."""
+
+    def key(space: Space) -> str:
+        return hash_json([space.model_key, dict(space.params)])
+
+    plain = {key(space): name for name, (space, _) in spaces.items() if space.feature == "image_embedding"}
+    patches = {name: key(space) for name, (space, _) in spaces.items() if space.feature == "patches"}
+    # Of visuals of several pictures the store keeps one row with lists, so these are not shared.
+    return {name: plain[at] for name, at in patches.items() if at in plain and "frames" not in spaces[name][0].params}

@@ -14,6 +14,7 @@ from beholder.metrics.sets import FittedSet, SetMetric
 from beholder.runs.config import RunConfig
 from beholder.runs.engine import Scorer, chunk_size, chunks
 from beholder.runs.fitted import check_model, is_fitted, read_fitted
+from beholder.runs.passes import passes_of
 from beholder.runs.plan import Plan, PlannedMetric, key_name, of_sets, score_names
 from beholder.runs.progress import Progress
 from beholder.runs.set_features import SetRow, SetSpaces
@@ -139,7 +140,7 @@ def encode_real(
 ) -> RealKeys:
     """Makes the features of a real set that are not stored yet.
 
-    With several models they are loaded one after another; with one, it stays loaded for the generated set.
+    Several models are released again before the samples come; one alone stays loaded for them.
     """
     needing = [planned for planned in of_sets(plan.metrics) if set_metric(planned).needs_real]
     found = RealKeys({planned.label: [] for planned in needing}, {planned.label: Counter() for planned in needing})
@@ -151,10 +152,10 @@ def encode_real(
     )
     scorer = Scorer(part, config, store, loaded=loaded)
     try:
-        for model in part.models.values():
-            progress.stage(f"real set: encoding with {model.id}", real.source.count())
+        for models in passes_of(part, config.device):
+            progress.stage(f"real set: encoding with {', '.join(model.id for model in models)}", real.source.count())
             for samples in chunks(real.source, chunk_size(part)):
-                scorer.ensure(scorer.prepare(samples)[0], model.key)
+                scorer.ensure(scorer.prepare(samples)[0], {model.key for model in models})
                 progress.advance(len(samples))
             store.flush()
             if len(plan.models) > 1:

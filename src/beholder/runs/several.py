@@ -213,13 +213,16 @@ def make_pairs(
     for key, item in items.items():
         texts.setdefault(item.key, []).append((key, item.text))
         visuals[item.key] = item.visual
+    if several and looker.together and looker.at_once:
+        _whole_visuals(texts, look_ahead(visuals, looker, pool, ahead=ahead), call, size, done, failures)
+        return failures
     if several:
         for visual, events in _by_visual(look_ahead(visuals, looker, pool, ahead=ahead)):
             _several_pairs(texts[visual], events, call, size, done, failures)
         return failures
 
     def prepare(visual: Still) -> Any:
-        return looker.prepare(still_pictures(visual, looker.decode))
+        return looker.prepare(still_pictures(visual, looker.pixels))
 
     batch: list[tuple[Any, list[tuple[bytes, str]]]] = []
     for visual, payload in prepared(visuals, prepare, pool, ahead=size.size):
@@ -289,6 +292,39 @@ def _by_visual(events: Iterable[tuple[bytes, Event]]) -> Iterator[tuple[bytes, I
         yield key, mine
         for _ in mine:  # what was not taken
             pass
+
+
+def _whole_visuals(
+    texts: Mapping[bytes, Sequence[tuple[bytes, Any]]], events: Iterable[tuple[bytes, Event]], call: CallPairs,
+    size: BatchSize, done: Done, lost: Failures,
+) -> None:  # fmt: skip
+    """The pairs of visuals of one unit each, several visuals in a call: what waits for a server waits together."""
+    heads: dict[bytes, Head] = {}
+    batch: list[tuple[Any, list[tuple[bytes, Any]]]] = []
+    of_pair: dict[bytes, bytes] = {}
+
+    def hand_over(keys: list[bytes], columns: Columns) -> None:
+        for at, key in enumerate(keys):
+            rows = _Rows(heads[of_pair[key]])
+            rows.add(0, columns, at)
+            _hand_over(key, rows, done, lost)
+
+    def flush() -> None:
+        _still_pairs(batch, call, size, hand_over, lost)
+        batch.clear()
+
+    for visual, event in events:
+        if isinstance(event, Head):
+            heads[visual] = event
+        elif isinstance(event, End):
+            if event.failure is not None:
+                lost.update({key: (Status(event.failure.status), event.failure.reason) for key, _ in texts[visual]})
+        elif not isinstance(event, Repeats):
+            batch.append((event, list(texts[visual])))
+            of_pair.update({key: visual for key, _ in texts[visual]})
+        if len(batch) >= size.size:
+            flush()
+    flush()
 
 
 def _several_pairs(

@@ -47,6 +47,8 @@ class _Asker:
     """
 
     takes_video = True
+    videos_at_once = True
+    """Pairs of several videos may stand in one call, since their requests wait together."""
 
     def __init__(
         self,
