@@ -86,6 +86,20 @@ def examine(medium: Medium, *, first_frame: bool = False) -> tuple[str, bool]:
     return sha, kind == "video" or _has_frames(data[:_HEAD], first_frame)
 
 
+def needs_av(medium: Medium) -> bool:
+    """True for a video file, which PyAV reads; animations, folders and lists of frames do without it.
+
+    Of a local file the first bytes are looked at: one that is not there or is empty has another fault.
+    """
+    if not isinstance(medium, FileMedium):
+        return False
+    kind = media_kind(medium.name)
+    if not isinstance(medium, LocalFile) or kind == "image":
+        return kind == "video"
+    head = _head(medium)
+    return bool(head) if kind == "video" else image_format(head) is None and _is_container(head)
+
+
 def recalled(medium: Medium) -> str | None:
     """The fingerprint of a local still picture whose hash is remembered; None for everything else."""
     if not isinstance(medium, LocalFile) or media_kind(medium.name) != "image":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,17 +84,18 @@ def read_chunk(
 
     A medium that is not there costs the rows that need it, with its own status; the other rows go on.
     """
-    selections = [_select(samples, planned) for planned in plan.metrics]
+    selections = [select_all(samples, planned) for planned in plan.metrics]
     keys = _media_keys([chosen for chosen, _ in selections], pool, first_frame=plan.first_frame)
     wanted: dict[str, dict[bytes, Any]] = {name: {} for name in plan.spaces()}
     work = [
-        _lay_out(planned, chosen, verdicts, keys, wanted)
+        lay_out(planned, chosen, verdicts, keys, wanted)
         for planned, (chosen, verdicts) in zip(plan.metrics, selections, strict=True)
     ]
     return Chunk(samples, work, wanted, _chunk_key(columns, work, plan))
 
 
-def _select(samples: Sequence[Sample], planned: PlannedMetric) -> tuple[dict[int, Any], dict[int, Verdict]]:
+def select_all(samples: Sequence[Sample], planned: PlannedMetric) -> tuple[dict[int, Any], dict[int, Verdict]]:
+    """What a metric selects of each row, and why it selects nothing of others."""
     chosen: dict[int, Any] = {}
     verdicts: dict[int, Verdict] = {}
     metric, slots = planned.metric, tuple(item.slot for item in planned.slots)
@@ -110,6 +111,13 @@ def _media_keys(
     selections: Sequence[Mapping[int, Any]], pool: ThreadPoolExecutor, *, first_frame: bool
 ) -> dict[int, ContentKey | NoValue]:
     """Content keys of all media by object identity; each medium is read once."""
+    media = media_in(selections)
+    found = content_keys(list(media.values()), pool, first_frame=first_frame)
+    return dict(zip(media, found, strict=True))
+
+
+def media_in(selections: Iterable[Mapping[int, Any]]) -> dict[int, Medium]:
+    """All media of what metrics selected, by object identity."""
     media: dict[int, Medium] = {}
     for chosen in selections:
         for selection in chosen.values():
@@ -121,11 +129,10 @@ def _media_keys(
                         media.update({id(medium): medium for medium in media_of(item)})
                     elif not isinstance(item, str):
                         media[id(item)] = item
-    found = content_keys(list(media.values()), pool, first_frame=first_frame)
-    return dict(zip(media, found, strict=True))
+    return media
 
 
-def _lay_out(
+def lay_out(
     planned: PlannedMetric,
     chosen: Mapping[int, Any],
     verdicts: dict[int, Verdict],
@@ -225,8 +232,9 @@ def feature_batch(
             slots[item.slot.name] = Ragged(_take(features, own), new_offsets)
         else:
             slots[item.slot.name] = _take(features, [laid.keys[start] for start in starts])
-    by_slot = {item.slot.name: constants(item.space.hash) for item in work.planned.slots}
     rows = [row for row, ok in zip(work.rows, good, strict=True) if ok]
+    # Constants may need the model itself, which no row needs here.
+    by_slot = {item.slot.name: constants(item.space.hash) for item in work.planned.slots} if rows else {}
     return rows, FeatureBatch(slots, by_slot, len(rows), lost=lost)
 
 

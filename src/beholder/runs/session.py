@@ -16,6 +16,7 @@ from beholder.media.arrays import kept_apart
 from beholder.records import Summary
 from beholder.runs.closing import write_results
 from beholder.runs.config import RunConfig
+from beholder.runs.decoders import check_decoders
 from beholder.runs.engine import CHUNK, CHUNK_BYTES, Scorer, held_bytes
 from beholder.runs.file_systems import network_kind
 from beholder.runs.folder import RunFolder, check_whole, make_header
@@ -240,6 +241,7 @@ def preflight(
     config = config.model_copy(update={"by": group_columns(config.by)})
     check_not_scores(config.by, [planned.label for planned in plan.metrics])
     check_columns(config.by, source)
+    check_decoders(source, plan)
     return config, plan, source
 
 
