@@ -148,7 +148,13 @@ def test_gate_exits_1_when_it_is_not_met(beholder: Call, runs: Path) -> None:
     met = beholder("gate", "b", "--against", "a", "--metric", "clip_score", "--max-drop", "0.01", "--junit", "gate.xml")
     assert met.exit_code == 0
     assert "Gate met." in met.stdout
-    assert '<testsuite name="beholder gate" tests="2" failures="0">' in (runs / "gate.xml").read_text(encoding="utf-8")
+    written = (runs / "gate.xml").read_text(encoding="utf-8")
+    assert '<testsuite name="beholder gate" tests="2" failures="0" errors="0">' in written
+    beholder("gate", "a", "--require", "clip_score>=0", "--junit", "out/deep/gate.xml")
+    assert (runs / "out/deep/gate.xml").exists()
+    nowhere = beholder("gate", "a", "--require", "clip_score>=0", "--junit", "a/run.json/gate.xml")
+    assert nowhere.exit_code == 2
+    assert "--junit must name a file that can be written" in nowhere.stderr
     failed = beholder("gate", "a", "--baseline", "b", "--max-drop", "clip_score=0.01", "--as", "json")
     assert failed.exit_code == 1
     assert json.loads(failed.stdout)["passed"] is False

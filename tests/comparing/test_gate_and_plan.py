@@ -83,6 +83,37 @@ def test_missing_values_are_gated(tmp_path: Path) -> None:
     assert gate(new, min_coverage=0.97).passed
 
 
+def test_missing_values_are_gated_in_every_group(tmp_path: Path) -> None:
+    # Six of one kind are lost: 6 % of all, 12 % of that kind, none of the other.
+    def made(name: str, lost: int) -> Path:
+        rows = [
+            {
+                "prompt": str(p),
+                "kind": "ab"[p % 2],
+                "clip_score": None if p % 2 == 0 and p < 2 * lost else 0.5 + p / 500,
+            }
+            for p in range(100)
+        ]
+        return made_run(tmp_path / name, rows)
+
+    base, new = made("base", 0), made("new", 6)
+    found = gate(new, baseline=base, max_drop={"clip_score": 9.0}, by=["kind"], max_missing_rise=0.1)
+    missing = [check for check in found.checks if check.name.startswith("missing")]
+    assert [(dict(check.group), check.outcome) for check in missing] == [
+        ({}, "pass"), ({"kind": "a"}, "fail"), ({"kind": "b"}, "pass"),
+    ]  # fmt: skip
+    assert [check.value for check in missing] == pytest.approx([0.06, 0.12, 0.0])
+    assert not found.passed
+
+
+def test_a_check_that_rests_on_little_says_so(tmp_path: Path) -> None:
+    rows = [{"prompt": str(p), "clip_score": p / 10} for p in range(4)]
+    base, new = made_run(tmp_path / "base", rows), made_run(tmp_path / "new", rows)
+    found = gate(new, baseline=base, max_drop={"clip_score": 0.1}, require=["clip_score>=-1"])
+    assert "optimistic: the interval rests on 4 prompts only" in found.checks[0].text
+    assert "the interval rests on 4 prompts only" in found.checks[2].text
+
+
 def test_without_values_or_intervals_nothing_passes_by_itself(tmp_path: Path) -> None:
     none = scored(tmp_path / "none", missing=100)
     found = gate(none, require=["clip_score>=0"])
@@ -140,6 +171,14 @@ def test_junit_holds_every_check(tmp_path: Path) -> None:
         suite = ElementTree.fromstring(gate_junit(found, inconclusive_passes=lenient).encode())
         assert (suite.get("tests"), suite.get("failures")) == (str(len(found.checks)), str(failures))
         assert len(suite.findall("testcase/failure")) == failures
+
+
+def test_junit_takes_any_text(tmp_path: Path) -> None:
+    rows = [{"prompt": str(p), "kind": '<a & "b">\x00\ufffe', "clip_score": p / 10} for p in range(4)]
+    found = gate(made_run(tmp_path / "run", rows), require=["clip_score>=9"], by=["kind"])
+    suite = ElementTree.fromstring(gate_junit(found, inconclusive_passes=False).encode("utf-8"))
+    names = [case.get("name") for case in suite.findall("testcase")]
+    assert names == ["require clip_score>=9", 'require clip_score>=9 [kind=<a & "b">  ]']
 
 
 # --- plans

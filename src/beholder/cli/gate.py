@@ -102,12 +102,23 @@ def gate(
         for text in found.notices:
             say(f"Note: {text}.")
     if junit is not None:
-        from pathlib import Path
-
-        Path(junit).write_text(gate_junit(found, inconclusive_passes=inconclusive == "pass"), encoding="utf-8")
+        _write(junit, gate_junit(found, inconclusive_passes=inconclusive == "pass"))
     if form == "json":
         put_json({"passed": found.passed, "warnings": list(found.warnings), "checks": gate_records(found)})
     else:
         put(rendered(gate_table(found), gate_records(found), form, width=stdout_width()))
     if not found.passed:
         raise typer.Exit(GATE_NOT_MET)
+
+
+def _write(path: str, text: str) -> None:
+    """Writes a file, with the folders above it."""
+    from pathlib import Path
+
+    from beholder._errors import UserError
+
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError("--junit must name a file that can be written", got=f"{path} ({error})") from error

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from beholder._errors import OptionError, UnknownNameError, UserError
 from beholder.comparing.compare import compare
 from beholder.comparing.records import Compared, SetCompared
-from beholder.comparing.sides import RunLike, opened
+from beholder.comparing.sides import RunLike, opened, texts
 from beholder.records import Summary
 from beholder.runs.results import Run
 
@@ -178,7 +178,8 @@ def gate(
             )
         checks += [_drop_check(row, drops[row.label]) for row in found.rows if row.label in drops]
         checks += [_set_drop_check(item, drops[item.label]) for item in found.sets if item.label in drops]
-        checks += _missing_checks(run, base, labels, max_missing_rise)
+        checks += _missing_checks(run, base, labels, by, max_missing_rise)
+        notices = (*notices, *_undivided(found.sets, drops, by))
     looked_at = list(dict.fromkeys([*drops, *(item.label for item in asked)])) or run.labels
     summaries = [item for item in _summaries(run, by) if item.headline]
     checks += [_require_check(item, summary) for item in asked for summary in summaries if summary.label == item.label]
@@ -259,7 +260,7 @@ def _judged_drop(
     worst, best = sorted((sign * low, sign * high))
     outcome: Outcome = "pass" if worst >= -allowed else "fail" if best < -allowed else "inconclusive"
     words = {"pass": "above", "fail": "below", "inconclusive": "on both sides of"}[outcome]
-    text = f"Δ {value:.6g} [{low:.6g}, {high:.6g}]: {words} the allowed drop"
+    text = f"Δ {value:.6g} [{low:.6g}, {high:.6g}]: {words} the allowed drop" + (f"; {note}" if note else "")
     return Check(name, group, outcome, value, low, high, text)
 
 
@@ -273,6 +274,8 @@ def _require_check(asked: Requirement, item: Summary) -> Check:
     text = f"{item.value:.6g} [{item.low:.6g}, {item.high:.6g}]"
     if not met and asked.met_by(item.value):
         text += ": the mean meets it, its whole interval does not"
+    if item.note:
+        text += f"; {item.note}"
     return Check(name, item.group, "pass" if met else "fail", item.value, item.low, item.high, text)
 
 
@@ -285,21 +288,41 @@ def _coverage_check(item: Summary, least: float) -> Check:
     return Check(f"min-coverage {item.label} {least:g}", item.group, outcome, share, None, None, text)
 
 
-def _missing_checks(run: Run, base: Run, labels: Sequence[str], allowed: float) -> list[Check]:
-    """The share of samples without a value may not rise by more than is allowed."""
+def _undivided(sets: Sequence[SetCompared], drops: Mapping[str, float], by: Sequence[str]) -> list[str]:
+    """Says of which metrics groups are not checked."""
+    labels = list(dict.fromkeys(item.label for item in sets if item.label in drops))
+    if not labels or not by:
+        return []
+    return [f"drops of {', '.join(labels)} are checked over all rows only: a set's groups have no rows to pair"]
+
+
+def _missing_checks(run: Run, base: Run, labels: Sequence[str], by: Sequence[str], allowed: float) -> list[Check]:
+    """The share of samples without a value may not rise by more than is allowed, over all rows and in each group."""
     checks = []
     for label in labels:
-        before, now = (_missing_share(one, label) for one in (base, run))
-        rise = now - before
-        outcome: Outcome = "pass" if rise <= allowed + 1e-12 else "fail"
-        text = f"{100 * before:.4g} % → {100 * now:.4g} % of samples without a value"
-        checks.append(Check(f"missing {label} +{allowed:g}", {}, outcome, rise, None, None, text))
+        before, now = (_missing_shares(one, label, by) for one in (base, run))
+        for group, share in now.items():
+            # A group that the baseline lacks had nothing missing.
+            rise = share - before.get(group, 0.0)
+            outcome: Outcome = "pass" if rise <= allowed + 1e-12 else "fail"
+            text = f"{100 * before.get(group, 0.0):.4g} % → {100 * share:.4g} % of samples without a value"
+            checks.append(Check(f"missing {label} +{allowed:g}", dict(group), outcome, rise, None, None, text))
     return checks
 
 
-def _missing_share(run: Run, label: str) -> float:
-    statuses = run.read([f"{label}_status"]).column(f"{label}_status").to_pylist()
-    return sum(status != "ok" for status in statuses) / len(statuses) if statuses else 0.0
+def _missing_shares(run: Run, label: str, by: Sequence[str]) -> dict[tuple[tuple[str, Any], ...], float]:
+    """Share of the samples without a value: of all, under (), then of each group in the order of its values."""
+    table = run.read([*by, f"{label}_status"])
+    missing = [status != "ok" for status in table.column(f"{label}_status").to_pylist()]
+    found: dict[tuple[tuple[str, Any], ...], list[bool]] = {(): missing}
+    if by:
+        rows = zip(*(texts(table, name).to_pylist() for name in by))
+        named = [tuple(zip(by, values)) for values in rows]
+        for group in sorted(set(named), key=lambda parts: [(value is None, str(value)) for _, value in parts]):
+            found[group] = []
+        for group, lost in zip(named, missing):
+            found[group].append(lost)
+    return {group: sum(lost) / len(lost) if lost else 0.0 for group, lost in found.items()}
 
 
 def _finite(text: str) -> float:

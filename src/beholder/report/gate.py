@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -9,6 +10,9 @@ from beholder.report.tables import Column, Table
 
 if TYPE_CHECKING:
     from beholder.comparing.gate import Check, GateResult
+
+
+_NO_XML = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def gate_table(found: GateResult) -> Table:
@@ -38,7 +42,7 @@ def gate_junit(found: GateResult, *, inconclusive_passes: bool) -> str:
     """The checks as JUnit XML: one test case each; what counts as failed has a failure."""
     failed = [check for check in found.checks if _fails(check, inconclusive_passes)]
     suite = ElementTree.Element(
-        "testsuite", name="beholder gate", tests=str(len(found.checks)), failures=str(len(failed))
+        "testsuite", name="beholder gate", tests=str(len(found.checks)), failures=str(len(failed)), errors="0"
     )
     for check in found.checks:
         name = check.name + (f" [{_group_text(check)}]" if check.group else "")
@@ -60,5 +64,5 @@ def _group_text(check: Check) -> str:
 
 
 def _printable(text: str) -> str:
-    """Text without the control characters that XML has no form for."""
-    return "".join(char if char >= " " else " " for char in text)
+    """Text without the characters that XML has no form for: control characters, halves of pairs, U+FFFE and U+FFFF."""
+    return _NO_XML.sub(" ", text)
