@@ -4,6 +4,7 @@
     clip_score(model=openai:ViT-L-14, variant=hessel)
     clip_score,model=openai:ViT-L-14,as=clip_l            the form that needs no quoting in a shell
     clip_score(prefix="a, b")                             JSON strings where plain text would be ambiguous
+    pyiqa:musiq                                           a metric of a family: the package that has it, and its name
 
 Grammar: `name`, `name(key=value, …)` or `name,key=value,…`. A value is true, false, an integer, a float, a JSON
 string or array, or plain text (which may be empty) up to the next comma or closing bracket. `as=` names a label and
@@ -23,7 +24,7 @@ from beholder._errors import IdentityError
 
 OptionValue = Union[str, int, float, bool, tuple["OptionValue", ...]]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*(:[A-Za-z0-9_][A-Za-z0-9_.+-]*)?")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INT = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][+-]?[0-9]+)?")

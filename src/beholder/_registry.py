@@ -36,6 +36,7 @@ class Registry(Generic[T]):
     group: str | None = None
     check: Callable[[str, Any], None] | None = None
     _targets: dict[str, str] = field(default_factory=dict)
+    _families: dict[str, str] = field(default_factory=dict)
     _loaded: dict[str, T] = field(default_factory=dict)
     _broken: dict[str, Broken] = field(default_factory=dict)
     _plugins_read: bool = False
@@ -50,6 +51,13 @@ class Registry(Generic[T]):
                 fix="Rename one of them",
             )
         self._targets[name] = target
+
+    def add_family(self, prefix: str, target: str) -> None:
+        """Registers all names "prefix:NAME": `target` is a function that is given NAME and gives the object.
+
+        Such names are not listed: which there are only the function knows.
+        """
+        self._families[prefix] = target
 
     def add_loaded(self, name: str, value: T, *, target: str) -> None:
         """Registers an object that exists already (a user's own class)."""
@@ -67,7 +75,12 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: str) -> bool:
         self._read_plugins()
-        return name in self._targets
+        return name in self._targets or self._family(name) is not None
+
+    def _family(self, name: str) -> str | None:
+        """What makes a name of a family; None for any other."""
+        prefix, colon, rest = name.partition(":")
+        return self._families.get(prefix) if colon and rest else None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -77,19 +90,21 @@ class Registry(Generic[T]):
         self._read_plugins()
         if name in self._loaded:
             return self._loaded[name]
-        if name not in self._targets:
+        family = self._family(name)
+        if name not in self._targets and family is None:
             raise UnknownNameError(self.kind, name, self._targets, fix="See: beholder list")
+        target = self._targets.get(name) or str(family)
         try:
-            value: T = _load(self._targets[name])
+            value: T = _load(target) if family is None else _load(target)(name.partition(":")[2])
             if self.check is not None:
                 self.check(name, value)
         except BeholderError:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            self._broken[name] = Broken(name, self._targets[name], reason)
+            self._broken[name] = Broken(name, target, reason)
             raise UserError(
-                f"the {self.kind} {name!r} must load from {self._targets[name]}",
+                f"the {self.kind} {name!r} must load from {target}",
                 got=reason,
                 fix="Mend or uninstall the package that provides it",
             ) from error

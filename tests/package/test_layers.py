@@ -15,7 +15,7 @@ ROOT = Path(beholder.__file__).parent
 LEVELS = {
     "_errors": 0, "_registry": 0, "_hashing": 0, "_identity": 0, "_file_names": 0,
     "records": 1, "functional": 1, "stats": 1,
-    "media": 2, "manifest": 2, "scenes": 2,
+    "media": 2, "manifest": 2, "scenes": 2, "pyiqa_facts": 2,
     "backends": 3,
     "metrics": 4,
     "protocols": 5,

@@ -152,8 +152,9 @@ class ImageTextEncoder(Protocol):
     `encode_images` takes a stack of prepared images, (n, …), and gives *projected, unnormalised* float32 embeddings
     (n, d); n is always `image_batch` or less, and the engine pads short batches by repeating rows so that n is fixed.
     `encode_texts` gives columns "embedding" (n, d) float32, "n_tokens" (n,) int32 (tokens before truncation, start
-    and end included), "truncated" (n,) bool. Every text is padded to one fixed length, so that a row's numbers don't
-    depend on its neighbours.
+    and end included), "truncated" (n,) bool. Every text is padded to one fixed length, or to one that depends on the
+    text alone, so that a row's numbers don't depend on its neighbours. An encoder of the second kind has a method
+    `text_lengths(texts)` that tells those lengths: the engine then gives it batches of one length.
     """
 
     model: ResolvedModel
@@ -276,6 +277,22 @@ class ImageScorer(VisualModel, Protocol):
     """One number a picture, without a text: aesthetics, artness. `score_images` gives the column "score" (n,)."""
 
     def score_images(self, visuals: Sequence[Any]) -> Made: ...
+
+
+class ReferenceScorer(VisualModel, Protocol):
+    """One number for a picture and a reference picture: PSNR, SSIM, LPIPS.
+
+    `score_pairs` takes pairs of (number of the visual, what `prepare_example` gave of the reference) and gives the
+    column "score" (n,) float64.
+    """
+
+    pair_batch: int
+
+    def prepare_example(self, picture: Picture) -> Any:
+        """The model's form of a reference; called once for each reference in a batch of pairs."""
+        ...
+
+    def score_pairs(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, Any]]) -> Made: ...
 
 
 class PictureHasher(VisualModel, Protocol):

@@ -47,6 +47,7 @@ _KINDS = (
     Kind("answer", "pair", "AnswerScorer", "answer"),
     Kind("reply", "pair", "Judge", "reply"),
     Kind("image_score", "visual", "ImageScorer", "score_images"),
+    Kind("reference_score", "pair", "ReferenceScorer", "score_pairs"),
     Kind("hashes", "visual", "PictureHasher", "hash_pictures"),
     Kind("head_score", "feature", "EmbeddingHead", "score_embeddings", takes="embedding"),
     Kind("faces", "visual", "FaceAnalyser", "analyse"),

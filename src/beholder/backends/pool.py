@@ -48,6 +48,8 @@ SPECIAL.add("FaceAnalyser/insightface", "beholder.backends.faces.engines:INSIGHT
 SPECIAL.add("FaceAnalyser/dlib", "beholder.backends.faces.engines:DLIB_ENGINE")
 SPECIAL.add("EmbeddingHead/aesthetic", "beholder.backends.aesthetic:AESTHETIC")
 SPECIAL.add("ImageScorer/artscore", "beholder.backends.artscore:ARTSCORE")
+SPECIAL.add("ImageScorer/pyiqa", "beholder.backends.pyiqa:PYIQA")
+SPECIAL.add("ReferenceScorer/pyiqa", "beholder.backends.pyiqa:PYIQA")
 SPECIAL.add("Matcher/hf", "beholder.backends.hf_blip:HF_BLIP")
 SPECIAL.add("Matcher/lavis", "beholder.backends.lavis:LAVIS")
 SPECIAL.add("Matcher/image_reward", "beholder.backends.reward:IMAGE_REWARD")
@@ -158,6 +160,22 @@ def load_model(resolved: ResolvedModel, *, device: str = "auto") -> Any:
     return _engine(parse_name_here(resolved.asked).engine, resolved.capability).load(resolved, device=device)
 
 
+def not_ready(resolved: ResolvedModel) -> UserError | None:
+    """What would keep a resolved model from loading, as far as its engine can tell without loading it; None otherwise.
+
+    Engines that can tell have `check(model)`, which raises what `load` would raise.
+    """
+    if resolved.asked in _REGISTERED:
+        return None
+    check = getattr(_engine(parse_name_here(resolved.asked).engine, resolved.capability), "check", None)
+    try:
+        if check is not None:
+            check(resolved)
+    except UserError as error:
+        return error
+    return None
+
+
 def register_encoder(name: str, encoder: ImageTextEncoder) -> None:
     """Makes a user's own encoder available under a name, for this process. The same name again replaces it.
 
@@ -230,7 +248,19 @@ def find_card(name: str) -> ModelCard | None:
     if name in _REGISTERED:
         card: ModelCard = _REGISTERED[name].model.card
         return card
-    return card_of(parse_name_here(name).id)
+    parsed = parse_name_here(name)
+    return card_of(parsed.id) or _made_card(parsed)
+
+
+def _made_card(parsed: Any) -> ModelCard | None:
+    """The card of a model of an engine that makes cards by name (`card_for`); None where it makes none."""
+    for served in SPECIAL.names():
+        capability, _, engine = served.partition("/")
+        tell = getattr(_engine(engine, capability), "card_for", None) if engine == parsed.engine else None
+        if tell is not None:
+            made: ModelCard = tell(parsed.weights)
+            return made
+    return None
 
 
 def list_models() -> list[ModelCard]:
@@ -355,6 +385,9 @@ class _Kept:
         self._encoder, self.model = encoder, model
         self.constants: Mapping[str, float] = encoder.constants
         self.image_batch, self.text_batch = encoder.image_batch, encoder.text_batch
+        measure = getattr(encoder, "text_lengths", None)
+        if measure is not None:
+            self.text_lengths = measure
 
     def prepare_image(self, picture: Picture) -> np.ndarray:
         return self._encoder.prepare_image(picture)

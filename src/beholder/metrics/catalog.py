@@ -72,3 +72,4 @@ METRICS.add("dependence", "beholder.metrics.attribute_set_metrics:DependenceTerm
 METRICS.add("r_sad", "beholder.metrics.attribute_set_metrics:RSad")
 METRICS.add("placement", "beholder.metrics.attribute_set_metrics:PlacementShift")
 METRICS.add("regional_kl", "beholder.metrics.attribute_set_metrics:RegionalKl")
+METRICS.add_family("pyiqa", "beholder.metrics.pyiqa:metric_class")
