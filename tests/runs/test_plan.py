@@ -10,7 +10,7 @@ import pytest
 from tests.runs.helpers import counting, write_set
 
 import beholder
-from beholder._errors import InputError, OptionError, UnknownNameError, UserError
+from beholder._errors import InputError, OptionError, UnknownNameError, UserError, WeightsMissingError
 from beholder.runs.config import PRESETS, make_config, preset_settings, read_toml, settings_like
 from beholder.runs.dry_run import dry_run
 from beholder.runs.plan import make_labels, make_metrics, make_plan
@@ -165,3 +165,17 @@ def test_a_dry_run_names_what_would_be_fetched(tmp_path: Path) -> None:
 def test_an_automatic_batch_is_the_models_own() -> None:
     assert make_config({"batch_size": "auto"}).batch_size is None
     assert make_config({"batch_size": "8"}).batch_size == 8
+
+
+def test_all_missing_weights_are_told_of_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv("BEHOLDER_CACHE", str(tmp_path / "cache"))
+    data = write_set(tmp_path, 2)
+    settings: dict[str, Any] = {"out": str(tmp_path / "run"), "offline": True}
+    with pytest.raises(WeightsMissingError, match="needs all its models; got 3") as caught:
+        beholder.evaluate(str(data), metrics=["clip_score", "clip_t", "pick_score", "dino_i"], **settings)
+    for name in ("openai/clip-vit-large-patch14", "PickScore_v1", "facebook/dino-vits16"):
+        assert f"hub repository {name}" in str(caught.value).replace("yuvalkirstain/", "")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(WeightsMissingError, match=r"^the weights of .*dino-vits16 must be on this machine"):
+        beholder.evaluate(str(data), metrics=["clip_score(model=fake)", "dino_i"], **settings)
