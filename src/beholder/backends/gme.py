@@ -230,7 +230,7 @@ def _width(config: Mapping[str, Any]) -> int:
 def _tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
 
 
 def _alike(keys: Sequence[Any]) -> Iterator[list[int]]:

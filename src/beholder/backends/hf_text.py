@@ -115,7 +115,9 @@ def load_tokenizer(folder: Path, *, kind: str = "AutoTokenizer") -> Any:
     _need_sentencepiece(folder)
     try:
         # Padding and truncation are done here, always on the right.
-        return getattr(transformers, kind).from_pretrained(str(folder), local_files_only=True, padding_side="right")
+        return getattr(transformers, kind).from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False, padding_side="right"
+        )
     except ImportError as error:
         raise MissingExtraError(f"the tokenizer in {folder.name}", _missing_package(error), "siglip") from error
     except (ValueError, OSError, KeyError, TypeError) as error:

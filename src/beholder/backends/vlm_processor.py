@@ -124,7 +124,9 @@ def _tensor(value: Any) -> Any:
 def _tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, padding_side="left")
+    return AutoTokenizer.from_pretrained(
+        str(folder), local_files_only=True, trust_remote_code=False, padding_side="left"
+    )
 
 
 def _image_processor(folder: Path) -> Any:
@@ -132,7 +134,9 @@ def _image_processor(folder: Path) -> Any:
     from transformers import AutoImageProcessor
 
     for setting in ({"backend": "pil"}, {"use_fast": False}):
-        found = AutoImageProcessor.from_pretrained(str(folder), local_files_only=True, **setting)
+        found = AutoImageProcessor.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False, **setting
+        )
         if not _uses_torchvision(type(found)):
             return found
     raise ModelError(
