@@ -163,3 +163,17 @@ def test_gate_exits_1_when_it_is_not_met(beholder: Call, runs: Path) -> None:
     assert "Gate not met." in floor.stdout
     assert beholder("gate", "a").exit_code == 2
     assert beholder("gate", "a", "--require", "clip_score").exit_code == 2
+
+
+def test_marks_of_show_follow_the_grouping(beholder: Call, runs: Path) -> None:
+    table = beholder("show", "a", "b", "--by", "kind", "--baseline", "a", "--ci", "none", "--as", "md").stdout
+    rows = [line for line in table.splitlines() if line.startswith("| b |")]
+    assert len(rows) == 2
+    assert all("\\*" in line for line in rows)
+    assert "\\*" not in "".join(line for line in table.splitlines() if line.startswith("| a |"))
+    # The sides of one run are its methods, so they get rows of their own.
+    one = beholder("show", "methods", "--by", "kind", "--baseline", "a", "--ci", "none", "--as", "md").stdout
+    assert [line.split("|")[1:3] for line in one.splitlines()[2:6]] == [
+        [f" {method} ", f" {kind} "] for method in "ab" for kind in "xy"
+    ]
+    assert one.count("\\*") == 3, "two cells and the note"

@@ -6,7 +6,7 @@ import pytest
 from tests.report.report_helpers import header, metric, summary
 
 from beholder._errors import OptionError
-from beholder.report.ranking import Marks, check_spread, format_with_spread
+from beholder.report.ranking import Marks, check_spread, format_with_spread, group_key
 from beholder.report.render import to_latex, to_markdown, to_text
 from beholder.report.tables import RunView, wide_table
 
@@ -61,7 +61,7 @@ def test_half_of_the_interval_stands_behind_plus_minus() -> None:
 
 
 def test_marks_stand_where_the_comparison_says_so() -> None:
-    marks = Marks("a", frozenset({("b", None, "up"), ("c", "m", "down")}), 0.95)
+    marks = Marks("a", frozenset({("b", None, "up", ()), ("c", "m", "down", ())}), 0.95)
     table = wide_table(THREE, spread="none", marks=marks)
     assert [row[1] for row in table.rows] == ["0.3100", "0.2900*", "0.3000"]
     assert [row[2] for row in table.rows] == ["0.1000", "0.3000", "0.2000"]
@@ -72,3 +72,14 @@ def test_marks_stand_where_the_comparison_says_so() -> None:
 def test_other_words_are_refused() -> None:
     with pytest.raises(OptionError, match="interval, pm, none"):
         check_spread("sd")
+
+
+def test_marks_of_groups_stand_in_their_groups() -> None:
+    def view(name: str) -> RunView:
+        groups: list[dict[str, object]] = [{"category": "x"}, {"category": None}, {"category": 2.0}, {}]
+        return RunView(name, header(UP), [summary("up", 0.3, group=group) for group in groups])
+
+    different = {("b", None, "up", group_key(group)) for group in ({"category": "x"}, {"category": "2"})}
+    table = wide_table([view("a"), view("b")], spread="none", marks=Marks("a", frozenset(different), 0.95))
+    marked = {(row[0], row[1]) for row in table.rows if row[-1].endswith("*")}
+    assert marked == {("b", "x"), ("b", "2.0")}

@@ -117,3 +117,23 @@ def test_escapes() -> None:
         r"50\% \& a\_b \textasciitilde{} \{x\} \#1 \$ \textasciicircum{} \textbackslash{} \textless{}"
     )
     assert escape_markdown("_a_b_ *x*\n<y>") == "\\_a_b\\_ \\*x\\* \\<y>"
+
+
+def test_every_sign_of_our_tables_has_a_word_in_latex() -> None:
+    # A plain LaTeX document (pdflatex) stops at letters that it has no font for.
+    assert escape_latex("Δ ε σ τ ≠ ≥ → − … × `") == (
+        r"$\Delta$ $\varepsilon$ $\sigma$ $\tau$ $\ne$ $\ge$ $\rightarrow$ $-$ \ldots{} $\times$ \textasciigrave{}"
+    )
+    assert escape_latex("-0.07 [-0.1, 0.2] ViT-B-16 3e-02") == "$-$0.07 {[}$-$0.1, 0.2] ViT-B-16 3e-02"
+    assert escape_latex("two\n\nlines\x00") == "two lines "
+
+
+def test_names_cannot_start_anything_in_markdown() -> None:
+    assert escape_markdown("[x](http://e)") == "[x\\](http://e)"
+    assert escape_markdown("~~s~~ &lt; $x$ ![i][j]") == "\\~\\~s\\~\\~ \\&lt; \\$x\\$ ![i\\][j]"
+    assert escape_markdown("[0.1, 0.2] a & b ~5") == "[0.1, 0.2] a & b ~5"
+
+
+def test_csv_of_records_without_runs_or_groups() -> None:
+    text = to_csv([{"metric": "m", "missing": {"no_face": 2}, "different": ["a", "b"]}])
+    assert text == "metric,missing,different\nm,2 no_face,a; b\n"

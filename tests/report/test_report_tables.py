@@ -88,7 +88,29 @@ def test_a_wide_table_has_a_row_a_run_and_group_and_a_column_a_metric() -> None:
         ("b", "0.2753 [0.2701, 0.2804]", "—"),
     )
     assert "b, clip_i: not computed." in table.notes
-    assert "b, clip_score: n = 200, missing 40 (40 unreadable)." in table.notes
+    assert "a: n = 240, none missing." in table.notes
+    assert "b: n = 200, missing 40 (40 unreadable)." in table.notes
+
+
+def test_every_cell_of_a_wide_table_says_what_stands_behind_it() -> None:
+    def view(name: str, *counts: int) -> RunView:
+        cells = [summary(label, n=n) for label, n in zip(("clip_score", "clip_i"), counts)]
+        return RunView(name, header(metric("clip_score"), metric("clip_i")), cells)
+
+    assert "Every cell: n = 80, none missing." in wide_table([view("a", 80, 80), view("b", 80, 80)]).notes
+    mixed = wide_table([view("a", 80, 79), view("b", 79, 79)]).notes
+    assert "a, clip_score: n = 80, none missing." in mixed
+    assert "a, clip_i; b: n = 79, none missing." in mixed
+
+
+def test_a_long_table_shows_what_is_asked_for_beside_a_value() -> None:
+    view = RunView("r", header(metric("clip_score")), [summary(n=240)])
+    pm = long_table(view, spread="pm")
+    assert [column.title for column in pm.columns] == ["metric", "value", "±", "n", "missing"]
+    assert pm.rows == (("clip_score ↑", "0.2753", "± 0.0051", "240", "0"),)
+    assert pm.notes[0] == "± is half the length of the 95 % interval."
+    none = long_table(view, spread="none")
+    assert none.rows == (("clip_score ↑", "0.2753", "240", "0"),)
 
 
 def test_metrics_with_equal_numbers_are_said_to_be_the_same() -> None:

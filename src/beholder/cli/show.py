@@ -43,7 +43,7 @@ def show(
         typer.Option(
             "--ci",
             metavar="WHAT",
-            help="Beside a value of a wide table: interval, pm (±) or none.",
+            help="Beside a value: interval, pm (±) or none.",
             rich_help_panel=options.OUTPUT,
         ),
     ] = "interval",
@@ -103,6 +103,8 @@ def show(
     wide = wide or len(runs) > 1 or baseline is not None
     if not wide and not by and not show_all and _put_protocol(opened[0], form):
         return
+    if baseline is not None and by and "method" not in by and _several_methods(opened):
+        by = ["method", *by]  # methods are the sides, so each needs rows of its own
     views = _views(opened, runs, by or [])
     _say_what_to_know(opened, views)
     if form == "json":
@@ -115,8 +117,14 @@ def show(
             }
         )
     else:
-        marks = None if baseline is None else _marks(opened, views, baseline)
+        marks = None if baseline is None else _marks(opened, views, baseline, by or [])
         put(_rendered(views, form, show_all=show_all, wide=wide, spread=spread, rank=rank is not False, marks=marks))
+
+
+def _several_methods(opened: Sequence[Run]) -> bool:
+    from beholder.cli.tables import has_methods
+
+    return len(opened) == 1 and has_methods(opened[0])
 
 
 def _put_protocol(run: Run, form: str) -> bool:
@@ -164,12 +172,12 @@ def _say_what_to_know(opened: Sequence[Run], views: Sequence[RunView]) -> None:
         say(f"Warning: {text}")
 
 
-def _marks(opened: Sequence[Run], views: Sequence[RunView], baseline: str) -> Marks:
-    """What differs from a baseline; sides are called as the rows of the table are."""
+def _marks(opened: Sequence[Run], views: Sequence[RunView], baseline: str, by: Sequence[str]) -> Marks:
+    """What differs from a baseline, in each group too; sides are called as the rows of the table are."""
     from beholder.comparing.compare import compare
     from beholder.comparing.marks import marks_of
 
-    found = compare(*opened, baseline=baseline)
+    found = compare(*opened, baseline=baseline, by=[name for name in by if name != "method"])
     for text in found.warnings:
         say(f"Warning: {text}.")
     return marks_of(found, opened, [view.name for view in views])
@@ -184,7 +192,7 @@ def _rendered(
     if wide:
         table = wide_table(views, show_all=show_all, spread=spread, rank=rank, marks=marks)
     else:
-        table = long_table(views[0], show_all=show_all)
+        table = long_table(views[0], show_all=show_all, spread=spread)
     return rendered(table, records(views, show_all=show_all), form, width=stdout_width())
 
 

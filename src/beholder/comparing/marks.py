@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beholder.comparing.records import Comparison
 from beholder.comparing.sides import methods_of, run_names
-from beholder.report.ranking import Marks
+from beholder.report.ranking import Marks, group_key
 from beholder.runs.results import Run
 
 _DIFFERENT = {"better", "worse", "higher", "lower"}
@@ -32,5 +32,5 @@ def side_rows(runs: Sequence[Run], names: Sequence[str]) -> dict[str, tuple[str,
 def marks_of(found: Comparison, runs: Sequence[Run], names: Sequence[str]) -> Marks:
     """Which rows of a table differ from the comparison's baseline, by the comparison's own verdict."""
     rows = side_rows(runs, names)
-    different = {(*rows[row.b], row.label) for row in found.rows if not row.group and row.verdict in _DIFFERENT}
+    different = {(*rows[row.b], row.label, group_key(row.group)) for row in found.rows if row.verdict in _DIFFERENT}
     return Marks(found.sides[0], frozenset(different), found.level)

@@ -32,18 +32,35 @@ class Cell:
     text: str
 
 
+GroupKey = tuple[tuple[str, str | None], ...]
+
+
+def group_key(group: Mapping[str, object]) -> GroupKey:
+    """A group without its method, by which rows of tables and of comparisons are matched."""
+    named = ((name, None if value is None else _plain(value)) for name, value in group.items() if name != "method")
+    return tuple(sorted(named, key=lambda item: item[0]))
+
+
+def _plain(value: object) -> str:
+    """Equal numbers are equal texts, whether they were kept as whole numbers or not."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
 @dataclass(frozen=True)
 class Marks:
     """Cells that differ from a baseline.
 
     Args:
         baseline: what they differ from.
-        different: (run, method or None, label) of each.
+        different: (run, method or None, label, group) of each; a group is ((column, value as text or None), …) without
+            the method, in the order of the columns' names, and () for all rows.
         level: confidence level.
     """
 
     baseline: str
-    different: frozenset[tuple[str, str | None, str]]
+    different: frozenset[tuple[str, str | None, str, GroupKey]]
     level: float
 
 
@@ -108,9 +125,8 @@ def marked_cell(text: str, item: Summary | None, run: str, marks: Marks | None) 
     if marks is None or item is None:
         return text
     method = item.group.get("method")
-    named = (run, None if method is None else str(method), item.label)
-    whole = set(item.group) <= {"method"}
-    return text + MARK if whole and item.headline and named in marks.different else text
+    named = (run, None if method is None else str(method), item.label, group_key(item.group))
+    return text + MARK if item.headline and named in marks.different else text
 
 
 def mark_note(marks: Marks | None) -> list[str]:

@@ -20,10 +20,17 @@ FORMATS = ("text", "md", "latex", "csv", "json")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "[": "{[}", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
-    DASH: "---", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "·": r"$\cdot$", "±": r"$\pm$", "*": r"$^{*}$", "≤": r"$\le$",
+    DASH: "---", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}", "·": r"$\cdot$", "±": r"$\pm$", "*": r"$^{*}$", "≤": r"$\le$", "≥": r"$\ge$",
+    "≠": r"$\ne$", "≈": r"$\approx$", "×": r"$\times$", "→": r"$\rightarrow$", "−": r"$-$", "∞": r"$\infty$",
+    "√": r"$\surd$", "°": r"$^{\circ}$", "²": r"$^{2}$", "…": r"\ldots{}", "Δ": r"$\Delta$", "ε": r"$\varepsilon$",
+    "σ": r"$\sigma$", "τ": r"$\tau$", "α": r"$\alpha$", "ρ": r"$\rho$",
 }  # fmt: skip
-_MARKDOWN = re.compile(r"[|\\*<`]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+"""Signs that a plain LaTeX document has other words for; letters of other alphabets stand as they are."""
+_MINUS = re.compile(r"(?<![^\s\[(/])-(?=[\d.])")
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f]+")
+_MARKDOWN = re.compile(r"[|\\*<`$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(\[:])|~(?=~)|(?<=~)~|&(?=#?\w+;)")
+"""What would start something in Markdown: a link needs `](`, an entity a semicolon."""
 
 
 def check_form(form: str) -> None:
@@ -107,7 +114,7 @@ def escape_markdown(text: str) -> str:
     >>> escape_markdown("clip_score a|b")
     'clip_score a\\|b'
     """
-    return _MARKDOWN.sub(lambda found: "\\" + found.group(), " ".join(text.splitlines()))
+    return _MARKDOWN.sub(lambda found: "\\" + found.group(), _UNSEEN.sub(" ", text))
 
 
 def to_latex(table: Table) -> str:
@@ -150,12 +157,13 @@ def to_json(value: Any) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX sets as it stands.
+    """Text that LaTeX sets as it stands, in one line; a minus before a number is a minus, not a hyphen.
 
     >>> escape_latex("clip_score ↑")
     'clip\\\\_score $\\\\uparrow$'
     """
-    return "".join(_LATEX.get(char, char) for char in text)
+    plain = _UNSEEN.sub(" ", text)
+    return "".join(_LATEX.get(char, char) for char in _MINUS.sub("−", plain))
 
 
 def _columns_of_text(table: Table) -> list[list[str]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beholder.records import Summary
+from beholder.report.counts import count_notes, listed, missing_text
 from beholder.report.numbers import DASH, format_interval, format_spread, format_value
 from beholder.report.ranking import (
     INTERVAL,
@@ -27,9 +28,6 @@ from beholder.report.ranking import (
 
 OVER_SEEDS = "over_seeds"
 """The aggregate that is a mean and sd over seeds; tables by seed show it beside the headline values."""
-
-_NAMED_PLACES = 12
-"""Cells that one note names; of more it says how many."""
 
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 
@@ -67,26 +65,28 @@ class Table:
     styles: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
-def long_table(view: RunView, *, show_all: bool = False) -> Table:
+def long_table(view: RunView, *, show_all: bool = False, spread: str = INTERVAL) -> Table:
     """One row a metric and group: value, interval, n, missing by status.
 
     Args:
         view: the run.
         show_all: True shows every aggregate, False the headline value of each metric.
+        spread: what stands beside a value: one of `ranking.SPREADS`.
     """
     summaries = _shown(view, show_all)
     groups = _group_columns(summaries)
     titles = [Column("metric"), *(Column(name) for name in groups)]
     titles += [Column("aggregate")] if show_all else []
-    titles += [Column("value", True), Column(_interval_title(summaries), True), Column("n", True), Column("missing")]
+    beside = [] if spread == "none" else [Column("±" if spread == "pm" else _interval_title(summaries), True)]
+    titles += [Column("value", True), *beside, Column("n", True), Column("missing")]
     rows, notes = [], _Notes()
     for item in summaries:
         row = [item.label + _arrow(view.header, item), *_group_texts(item.group, groups)]
         row += [item.aggregate] if show_all else []
-        row += [*_value_cells(item), str(item.n), _missing_text(item.n_missing)]
+        row += [*_value_cells(item, spread)[: 1 + len(beside)], str(item.n), missing_text(item.n_missing)]
         rows.append(tuple(row))
         notes.about(item, place=_place(item.label, item.group))
-    return Table(tuple(titles), tuple(rows), _all_notes(notes, [(view, summaries)]))
+    return Table(tuple(titles), tuple(rows), (*spread_note(spread, summaries), *_all_notes(notes, [(view, summaries)])))
 
 
 def wide_table(
@@ -117,7 +117,7 @@ def wide_table(
     named = len(views) > 1 or not groups
     first = [*(["run"] if named else []), *groups]
     titles = [*(Column(name) for name in first), *(Column(heads[key], True) for key in keys)]
-    rows, notes, cells_of = [], _Notes(), []
+    rows, notes, cells_of, counts = [], _Notes(), [], []
     for view, summaries in shown:
         for cells in _by_group(summaries, show_all):
             group = next(iter(cells.values())).group
@@ -125,9 +125,10 @@ def wide_table(
             rows.append((*([view.name] if named else []), *_group_texts(group, groups), *texts))
             cells_of.append((competitors(group), [_ranked(view.header, cells.get(key)) for key in keys]))
             for key in keys:
-                place = _place(key[0], group, run=view.name if named else None)
-                notes.about(cells.get(key), place=place, count_missing=True)
+                notes.about(cells.get(key), place=_place(key[0], group, run=view.name if named else None))
+            counts.append((_row_name(group, run=view.name if named else None), [(k[0], cells.get(k)) for k in keys]))
     facts = (*spread_note(spread, [item for _, found in shown for item in found]), *mark_note(marks))
+    facts = (*facts, *count_notes(counts))
     styles = styles_of(cells_of, first=len(first)) if rank else {}
     return Table(tuple(titles), tuple(rows), (*facts, *_all_notes(notes, shown)), styles)
 
@@ -176,20 +177,17 @@ class _Notes:
 
     _lines: dict[str, list[str]] = field(default_factory=dict)
 
-    def about(self, item: Summary | None, *, place: str, count_missing: bool = False) -> None:
+    def about(self, item: Summary | None, *, place: str) -> None:
         if item is None:
             self._add("not computed", place)
             return
-        missing = _missing_text(item.n_missing)
         if item.value is None:
-            self._add(item.note or f"no sample has a value: missing {missing}", place)
+            self._add(item.note or f"no sample has a value: missing {missing_text(item.n_missing)}", place)
             return
         if item.note:
             self._add(item.note, place)
         elif item.low is None or item.high is None:
             self._add("no interval", place)
-        if count_missing and missing != "0":
-            self._add(f"n = {item.n}, missing {missing}", place)
 
     def _add(self, text: str, place: str) -> None:
         places = self._lines.setdefault(text, [])
@@ -197,13 +195,7 @@ class _Notes:
             places.append(place)
 
     def lines(self) -> list[str]:
-        return [f"{_listed(places)}: {text}." for text, places in self._lines.items()]
-
-
-def _listed(places: Sequence[str]) -> str:
-    if len(places) <= _NAMED_PLACES:
-        return "; ".join(places)
-    return "; ".join(places[:_NAMED_PLACES]) + f"; and {len(places) - _NAMED_PLACES} more"
+        return [f"{listed(places)}: {text}." for text, places in self._lines.items()]
 
 
 def _shown(view: RunView, show_all: bool) -> list[Summary]:
@@ -255,9 +247,12 @@ def _group_text(value: Any) -> str:
 
 def _place(label: str, group: Mapping[str, Any], *, run: str | None = None) -> str:
     """Where in a table something stands: run, group and metric."""
+    return ", ".join(part for part in (_row_name(group, run=run), label) if part)
+
+
+def _row_name(group: Mapping[str, Any], *, run: str | None = None) -> str:
     parts = [] if run is None else [run]
-    parts += [f"{name}={_group_text(value)}" for name, value in group.items()]
-    return ", ".join([*parts, label])
+    return ", ".join([*parts, *(f"{name}={_group_text(value)}" for name, value in group.items())])
 
 
 def _metric_entry(header: Mapping[str, Any], item: Summary) -> Mapping[str, Any]:
@@ -285,10 +280,13 @@ def _wide_cell(item: Summary | None, spread: str) -> str:
     return format_with_spread(item.value, item.low, item.high, spread)
 
 
-def _value_cells(item: Summary) -> tuple[str, str]:
+def _value_cells(item: Summary, spread: str = INTERVAL) -> tuple[str, str]:
     """Value and interval, or value and standard deviation where the row is a mean over seeds."""
     if item.aggregate == OVER_SEEDS:
         return format_spread(item.value, item.sd)
+    if spread == "pm":
+        value, _, half = format_with_spread(item.value, item.low, item.high, spread).partition(" ")
+        return value, half or DASH
     return format_value(item.value, item.low, item.high), format_interval(item.value, item.low, item.high)
 
 
@@ -299,15 +297,6 @@ def _interval_title(summaries: Sequence[Summary]) -> str:
 
 def _percent(level: float) -> str:
     return f"{level * 100:g} %"
-
-
-def _missing_text(missing: Mapping[str, int]) -> str:
-    """Counts by status, most frequent first: "3 (2 unreadable, 1 missing)"."""
-    counts = {str(status): count for status, count in missing.items() if count}
-    if not counts:
-        return "0"
-    parts = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return f"{sum(counts.values())} ({', '.join(f'{count} {status}' for status, count in parts)})"
 
 
 def _all_notes(notes: _Notes, shown: Sequence[tuple[RunView, Sequence[Summary]]]) -> tuple[str, ...]:

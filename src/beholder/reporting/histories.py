@@ -11,6 +11,7 @@ from typing import Any
 from beholder._errors import UnknownNameError, UserError
 from beholder.comparing.sides import RunLike, run_names
 from beholder.records import Summary
+from beholder.report.counts import count_notes
 from beholder.report.figure_files import Line, check_place, draw_lines
 from beholder.report.identity import metric_differences
 from beholder.report.numbers import DASH, format_estimate
@@ -136,14 +137,17 @@ def history_table(found: History) -> Table:
     titles = [Column("run"), Column("when"), *(Column(x + arrows[directions.get(x)], True) for x in found.labels)]
     rows: list[tuple[str, ...]] = []
     notes: dict[str, None] = {}
+    counts = []
     for run in found.runs:
         cells = [found.entry(run, label) for label in found.labels]
+        counts.append((run, [(item.label, item.summary) for item in cells if item is not None]))
         when = next((item.when for item in cells if item is not None), "")
         rows.append((run, when.replace("T", " ").removesuffix("Z"), *(_cell(item) for item in cells)))
         for item in filter(None, cells):
             for text in item.differs:
                 notes[f"{BROKEN} {item.label} of {run} is not the number of the run before: {text}."] = None
-    return Table(tuple(titles), tuple(rows), (*notes, *(f"Skipped: {text}." for text in found.skipped)))
+    skipped = (f"Skipped: {text}." for text in found.skipped)
+    return Table(tuple(titles), tuple(rows), (*count_notes(counts), *notes, *skipped))
 
 
 def _cell(item: Entry | None) -> str:
