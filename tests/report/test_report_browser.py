@@ -58,12 +58,13 @@ def count(page: Any) -> str:
 def test_it_opens_with_pictures_charts_and_all_samples(opened: Any, pages: dict[str, str], form: str) -> None:
     with page_of(opened, pages[form], viewport=SIZE) as page:
         loaded(page)
-        assert page.inner_text(".verdict") == "better beats base on 1 of 1 metrics."
+        assert page.inner_text(".verdict") == "better beats base on 1 of 1 metric."
         assert page.locator("#picks .beside").count() == 8
         until(page, "[...document.querySelectorAll('#picks img')].length === 16")
         until(page, "[...document.querySelectorAll('#picks img')].every(i => i.naturalWidth === 192)")
         assert page.locator("#distributions svg").count() == 2
-        assert page.locator("#groups svg").count() == 2
+        until(page, "B.done === true")
+        assert page.locator("#groups-charts svg").count() == 2
         assert count(page) == f"{2 * PROMPTS} of {2 * PROMPTS} samples"
         to_gallery(page)
         until(page, "[...document.querySelectorAll('#view img')].some(i => i.naturalWidth === 192)")

@@ -11,12 +11,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from tests.comparing.made_runs import made_metric, made_run
 from tests.report.report_runs import EVIL, PROMPTS, pictured_run
+from tests.report.report_views import add_columns
 
-from beholder._errors import UnknownNameError, UserError
+from beholder._errors import OptionError, UnknownNameError, UserError
 from beholder.report.html.escape import element, script_json
 from beholder.report.html.write import SCRIPTS, _asset, script
 from beholder.reporting import write_report
@@ -60,12 +62,13 @@ class Tags(HTMLParser):
 def test_the_first_screen_says_verdict_table_and_changes(tmp_path: Path) -> None:
     page = write_report(pictured_run(tmp_path), out=tmp_path / "r")
     text = " ".join(Tags(page.read_text("utf-8")).texts)
-    assert "better beats base on 1 of 1 metrics." in text
+    assert "better beats base on 1 of 1 metric." in text
     assert "0.550" in text  # mean of 0.3 + 0.01 k for k = 0 … 10, and 0.2 more
     assert "11 of 12: 1 missing" in re.sub(r"\s+", " ", text)
     assert "+0.2" in text
     assert "Before you use these numbers" not in text
-    assert {"cats", "dogs"} <= {bar["group"] for bar in head(page)["groups"]["category"]["quality"]}
+    groups = part(page.parent, "groups")["category"]
+    assert {"cats", "dogs"} <= {bar["group"] for bar in groups["bars"]["quality"]}
 
 
 def test_every_sample_is_in_the_data_with_its_pictures_and_evidence(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_one_file_holds_everything(tmp_path: Path) -> None:
     assert [item.name for item in page.parent.iterdir()] == ["r.html"]
     text = page.read_text("utf-8")
     parts = dict(re.findall(r'<script type="application/json" data-part="([\w-]+)">(.*?)</script>', text, re.S))
-    assert list(parts) == ["core", "details-0", "thumbs-0"]
+    assert list(parts) == ["core", "groups", "details-0", "thumbs-0"]
     core, thumbs = json.loads(parts["core"]), json.loads(parts["thumbs-0"])
     key = core["thumbs"][core["outputThumbs"][0]]
     with Image.open(BytesIO(base64.b64decode(thumbs[key]))) as image:
@@ -194,7 +197,8 @@ def test_blockers_are_what_forbids_to_use_numbers(tmp_path: Path) -> None:
     )
     found = blockers(demo)
     assert len(found) == 2
-    assert "clip_score was scored with demo:emoji, a stand-in" in found[0]
+    assert "scored with stand-ins for trying things out" in found[0]
+    assert found[0].endswith("clip_score with demo:emoji.")
     assert "3 of 9 samples have a fault, more than the 0 %" in found[1]
     other = made_run(tmp_path / "other", rows, [made_metric("clip_score", identity="clip_score(variant=x100)")])
     same = made_run(tmp_path / "same", rows)
@@ -243,7 +247,7 @@ def test_the_baseline_is_chosen_and_unknown_ones_are_named(tmp_path: Path) -> No
     run = pictured_run(tmp_path)
     report = collect([run], baseline="better", resamples=100)
     assert [side.name for side in report.sides] == ["better", "base"]
-    assert report.verdicts == ["base beats better on none of 1 metrics, worse on 1."]
+    assert report.verdicts == ["base beats better on none of 1 metric, worse on 1."]
     with pytest.raises(UnknownNameError, match="side"):
         collect([run], baseline="best")
 
@@ -265,29 +269,106 @@ def test_the_tables_of_benchmarks_are_shown(tmp_path: Path) -> None:
     results = Results("bench-x", "1", (table,), {}, ())
     (run.path / FILE).write_text(json.dumps({**results.to_dict(), "run": _stamp(run)}), encoding="utf-8")
     page = write_report(run, out=tmp_path / "r")
-    found = Tags(page.read_text("utf-8"))
-    text = "".join(found.texts)
-    assert "bench-x: Skills <i>" in text
-    assert "<b>counting</b>" in text
-    assert "0.250 [0.200, 0.300]" in text
-    assert not any(tag == "b" for tag, _ in found.tags)
+    assert head(page)["views"] == [{"kind": "tables", "name": "bench-x"}]
+    assert "bench-x: run" in "".join(Tags(page.read_text("utf-8")).texts)
+    (shown,) = part(page.parent, "view-0")["tables"]
+    assert shown["title"] == "Skills <i>"
+    assert shown["rows"][0]["cells"][0] == "<b>counting</b>"
+    assert shown["rows"][0]["cells"][1]["t"] == "0.250 [0.200, 0.300]"
+    assert "<b>counting" not in (page.parent / "data" / "view-0.js").read_text("utf-8")
 
 
-class _NoRows:
-    def to_pylist(self) -> list[Any]:
-        return []
+def test_a_path_out_of_the_folder_is_linked_only_as_a_sample(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "secret.txt").write_text("a secret")
+    for name in ("sample.png", "other.png"):
+        Image.new("RGB", (8, 8), (len(name), 0, 0)).save(tmp_path / name)
+    outputs = ["../secret.txt", "../sample.png", "../gone.png"]
+    rows = [{"id": str(at), "output": name, "prompt": "p", "note": "../other.png", "clip_score": 0.1 * at}
+            for at, name in enumerate(outputs)]  # fmt: skip
+    asked = {"by": [], "max_failed": 0.0, "seed": 0, "resamples": 50, "level": 0.95, "data": "manifest.jsonl"}
+    places = {"absolute": [str(inner / "manifest.jsonl")], "from_run": ["../manifest.jsonl"]}
+    run = made_run(inner / "run", rows, asked=asked, input=places)
+    # The manifest was changed after the run: its last row and its references now name files that nobody scored.
+    lines = [row | {"references": ["../other.png"]} for row in [*rows[:2], rows[2] | {"output": "../other.png"}]]
+    (inner / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    add_columns(run, {"references": ["../gone.png"] * 3})
+    folder = write_report(run, out=inner / "r").parent
+    details = part(folder, "details-0")
+    assert [detail["original"] for detail in details] == [None, "./../../sample.png", None]
+    assert [detail["references"] for detail in details] == [[], [], []]
+    assert len(list((folder / "thumbs").iterdir())) == 1
+    assert not any(b"a secret" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-def test_attribute_evaluations_stand_beside_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, other = pictured_run(tmp_path), tmp_path / "faces"
-    (other / "pictures" / "sdxl").mkdir(parents=True)
-    (other / "attributes.json").write_text("{}")
-    Image.new("RGB", (4, 4)).save(other / "pictures" / "sdxl" / "sad.png")
-    monkeypatch.setattr("beholder.reporting.evaluations.attributes_text", lambda *_: "rank  set <x>")
-    monkeypatch.setattr("beholder.attributing.files.AttributeRun.sets", _NoRows())
-    monkeypatch.setattr("beholder.attributing.files.AttributeRun.attributes", _NoRows())
-    text = write_report(run, other, out=tmp_path / "r.html").read_text("utf-8")
-    assert "rank  set &lt;x&gt;" in text
-    assert 'alt="sdxl/sad"' in text
-    with pytest.raises(UserError, match="run of samples"):
-        write_report(other, out=tmp_path / "s")
+def test_every_column_of_the_manifest_makes_slices(tmp_path: Path) -> None:
+    run = pictured_run(tmp_path)
+    report = collect([run], by=["prompt_id", "category"], resamples=200)
+    assert list(report.groups)[:2] == ["prompt_id", "category"]
+    assert {item.column for item in report.slices} == {"category"}  # groups of one prompt are too small
+    assert "--by prompt_id --by category" in report.command
+    table = report.group_tables["category"]
+    assert [head["title"] for head in table["columns"]] == [
+        "category", "method", "quality", "Δ quality", "other", "Δ other",
+    ]  # fmt: skip
+    (row,) = [row["cells"] for row in table["rows"] if row["cells"][:2] == ["dogs", "better"]]
+    assert row[2]["v"] == pytest.approx(0.58)  # mean of 0.56 … 0.60; the sixth is missing
+    assert row[2]["s"] == "n 5, 1 missing"
+    assert row[3]["v"] == pytest.approx(0.2)
+    assert collect([run], by=["prompt"], resamples=100).samples.filters.count("prompt") == 1
+    with pytest.raises(UnknownNameError, match="colour"):
+        collect([run], by=["colour"])
+    with pytest.raises(OptionError, match="metric"):
+        collect([run], by=["quality"])
+
+
+def test_a_column_of_too_many_values_is_refused(tmp_path: Path) -> None:
+    rows = [{"prompt": f"p{at}", "name": f"n{at}", "clip_score": at / 300} for at in range(201)]
+    run = made_run(tmp_path / "a", rows)
+    with pytest.raises(OptionError, match="at most 200"):
+        collect([run], by=["name"])
+
+
+def set_run(folder: Path, values: dict[str, float], **more: Any) -> Path:
+    """A run with metrics of whole sets alone: `fid`, lower being better, from halves with a spread of 1."""
+    rows = [{"id": f"{folder.name} {at}", "output": f"{at}.png", "prompt": f"p{at}"} for at in range(10)]
+    metrics = [
+        {**made_metric(label, higher=False), "info": {**made_metric(label, higher=False)["info"], "kind": "set"}}
+        for label in values
+    ]
+    run = made_run(folder, [row | {f"{label}_status": "ok" for label in values} for row in rows], metrics, **more)
+    table = pq.read_table(run / "scores.parquet")
+    pq.write_table(table.drop_columns([name for name in values if name in table.column_names]), run / "scores.parquet")
+    found = [
+        {"metric": label, "label": label, "aggregate": "set", "value": value, "low": value - 2, "high": value + 2,
+         "level": 0.95, "ci_method": "half-sampling", "unit": "picture", "n": 10, "n_units": 10, "n_missing": {},
+         "sd": 1.0, "headline": True}
+        for label, value in values.items()
+    ]  # fmt: skip
+    (run / "sets.json").write_text(json.dumps(found), encoding="utf-8")
+    return run
+
+
+def test_metrics_of_sets_alone_have_a_page(tmp_path: Path) -> None:
+    run = set_run(tmp_path / "a", {"fid": 20.0})
+    page = write_report(run, out=tmp_path / "r")
+    text = re.sub(r"\s+", " ", " ".join(Tags(page.read_text("utf-8")).texts))
+    assert "20.0 [18.0, 22.0]" in text
+    assert "10 of 10" in text
+    assert "Identity" in text
+    assert head(page)["metrics"] == []
+    assert part(page.parent, "core")["ids"] == [f"a {at}" for at in range(10)]
+
+
+def test_sets_of_two_runs_are_compared(tmp_path: Path) -> None:
+    one, other = set_run(tmp_path / "a", {"fid": 20.0}), set_run(tmp_path / "b", {"fid": 10.0})
+    report = collect([one, other], resamples=100)
+    assert report.verdicts == ["b beats a on 1 of 1 metric."]
+    delta = report.deltas[1, "fid"]
+    assert delta.verdict == "better"
+    assert delta.text.startswith("−10.0 [−12.8, −7.2]")  # 1.96 · √2 = 2.77
+    third = set_run(tmp_path / "c", {"fid": 10.0}, real={"sha256": "f" * 64, "name": "other photos"})
+    refused = collect([one, third], resamples=100)
+    assert refused.deltas == {}
+    assert any("real set" in text and "no difference is shown" in text for text in refused.blockers)

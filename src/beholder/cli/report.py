@@ -27,6 +27,10 @@ def report(
     baseline: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run or method that the others are compared with.")
     ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Compare the groups of a column of the manifest; repeat for more."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of resamples and of the random draw.")] = 0,
     quiet: options.Quiet = False,
 ) -> None:
@@ -34,16 +38,16 @@ def report(
 
     First what forbids to use the numbers, the verdict in words and the table; then the slices and prompts that changed
     most, distributions, groups, a scatter plot, every number's identity, and a gallery of all samples with prompt,
-    references, masks, scores and evidence. A folder of beholder attributes among the runs is shown beside them. Prints
-    the page's path.
+    references, masks, scores and evidence. Benchmarks (KnowCusBench, OpenS2V …) have their own views, and so have
+    folders of beholder attributes that are named among the runs. Prints the page's path.
 
     Example: beholder report runs/sdxl runs/flux -o report
 
-    Example: beholder report runs/all-methods --baseline sdxl -o report.html
+    Example: beholder report runs/all-methods --baseline sdxl --by category -o report.html
     """
     from beholder.reporting import write_report
 
-    page = write_report(*runs, out=out, baseline=baseline, seed=seed)
+    page = write_report(*runs, out=out, baseline=baseline, by=by or (), seed=seed)
     if not quiet:
         say("The report; open it in a browser:")
     put(f"{page}\n")

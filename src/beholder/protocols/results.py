@@ -31,6 +31,7 @@ class Number:
         sd_over: what the sd is over ("seed"), or None.
         source: where a published number stands; None for this run's own.
         note: a caveat in plain words, or None.
+        partial: True of a total that lacks parts: it has no value, or one that must not stand beside other totals.
     """
 
     row: tuple[str, ...]
@@ -47,6 +48,7 @@ class Number:
     sd_over: str | None = None
     source: str | None = None
     note: str | None = None
+    partial: bool = False
 
     @property
     def is_published(self) -> bool:
@@ -164,3 +166,13 @@ def _table(data: Mapping[str, Any]) -> ResultTable:
     numbers = tuple(Number(**{**item, "row": tuple(item["row"])}) for item in data["numbers"])
     lists = {name: tuple(data[name]) for name in ("keys", "columns", "notes")}
     return ResultTable(**{**data, **lists, "numbers": numbers})
+
+
+def partial_totals(found: Results) -> list[str]:
+    """A sentence on each total that lacks parts."""
+    return [
+        f"{', '.join(number.row)}: {number.column} is not whole ({number.note or 'parts are missing'})."
+        for table in found.tables
+        for number in table.numbers
+        if number.partial and not number.is_published
+    ]

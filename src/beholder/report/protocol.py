@@ -17,18 +17,17 @@ _NAMED_PLACES = 6
 def result_table(found: ResultTable) -> Table:
     """A protocol's table for reading: one row a label, one column a number; published rows follow and say so."""
     published = any(number.is_published for number in found.numbers)
-    spread = any(number.sd is not None for number in found.numbers)
     titles = [Column("from")] if published else []
     titles += [Column(key) for key in found.keys] + [Column(name, True) for name in found.columns]
     titles += [Column("n", True)] if found.show_n else []
     rows = []
-    places = _published_decimals(found)
+    places = published_decimals(found)
     for labels, theirs in found.rows:
         cells = {n.column: n for n in found.numbers if n.row == labels and n.is_published is theirs}
         row = [THEIRS if theirs else OURS] if published else []
-        row += [*labels, *(_cell(cells.get(name), places) for name in found.columns)]
+        row += [*labels, *(number_text(cells.get(name), places) for name in found.columns)]
         rows.append(tuple(row + ([_counts(list(cells.values()))] if found.show_n else [])))
-    notes = [*found.notes, *_spread_notes(found, spread=spread), *_number_notes(found), *_sources(found)]
+    notes = [*table_notes(found), *_number_notes(found), *_sources(found)]
     return Table(tuple(titles), tuple(rows), tuple(dict.fromkeys(notes)))
 
 
@@ -83,7 +82,7 @@ def counts_text(counts: Any) -> str:
     )
 
 
-def _published_decimals(found: ResultTable) -> dict[str, int]:
+def published_decimals(found: ResultTable) -> dict[str, int]:
     """By column: the decimals that its published numbers have."""
     places: dict[str, int] = {}
     for number in found.numbers:
@@ -93,7 +92,8 @@ def _published_decimals(found: ResultTable) -> dict[str, int]:
     return places
 
 
-def _cell(number: Number | None, places: Mapping[str, int]) -> str:
+def number_text(number: Number | None, places: Mapping[str, int]) -> str:
+    """A number as a cell shows it: with interval and sd, or with as many decimals as it was published with."""
     if number is None or (number.is_published and number.value is None):
         return DASH
     if number.is_published and number.value is not None:
@@ -112,9 +112,12 @@ def _counts(numbers: Sequence[Number]) -> str:
     return str(known[0]) if len(known) == 1 else f"{known[0]}–{known[-1]}"
 
 
-def _spread_notes(found: ResultTable, *, spread: bool) -> list[str]:
+def table_notes(found: ResultTable) -> list[str]:
+    """What is said about a table as a whole."""
     over = sorted({number.sd_over for number in found.numbers if number.sd_over and number.sd is not None})
-    return [f"± is the standard deviation over {', '.join(f'{name}s' for name in over)}."] if spread else []
+    spread = any(number.sd is not None for number in found.numbers)
+    said = [f"± is the standard deviation over {', '.join(f'{name}s' for name in over)}."] if spread else []
+    return [*found.notes, *said]
 
 
 def _number_notes(found: ResultTable) -> list[str]:

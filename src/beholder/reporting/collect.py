@@ -13,27 +13,31 @@ from beholder._errors import UserError
 from beholder.comparing.compare import compare
 from beholder.comparing.marks import marks_of
 from beholder.comparing.marks import side_rows as named_sides
-from beholder.comparing.records import Compared, Comparison
+from beholder.comparing.records import Compared, Comparison, SetCompared
 from beholder.comparing.sides import RunLike, make_sides, opened, put_first, run_names
 from beholder.comparing.sides import Side as ComparedSide
+from beholder.protocol_runs import read_results
+from beholder.protocols.results import Results, partial_totals
 from beholder.records import Summary
-from beholder.report.comparison import p_text
-from beholder.report.html.data import Delta, GroupBar, Histogram, Metric, Report, Samples, Side, Slice
-from beholder.report.numbers import decimals_for, format_estimate, format_interval, format_number
+from beholder.report.html.data import Delta, Histogram, Metric, Report, Samples, Side, View
+from beholder.report.numbers import decimals_for, format_estimate
 from beholder.report.ranking import Marks
 from beholder.report.render import to_latex, to_markdown
 from beholder.report.tables import RunView, Table, wide_table
 from beholder.reporting.commands import report_commands
-from beholder.reporting.evaluations import split_evaluations
+from beholder.reporting.deltas import sample_delta, set_delta
+from beholder.reporting.evaluations import attribute_blockers, only_evaluations, split_evaluations
+from beholder.reporting.groups import asked_columns, changed_slices, group_bars, group_table, odd_slices
 from beholder.reporting.picks import first_screen
 from beholder.reporting.samples import group_names, make_samples, side_rows
+from beholder.reporting.sets import SetFindings, set_findings
+from beholder.reporting.views.attributes import attributes_view
+from beholder.reporting.views.protocols import protocol_view
 from beholder.reporting.warnings import comparable, environment_warnings, run_blockers, run_warnings
 from beholder.runs.results import Run
 
 _BINS = 40
-_SLICES = 8
 _MOST_GROUP_COLUMNS = 6
-_LEAST_IN_SLICE = 5
 
 
 @dataclass(frozen=True)
@@ -49,22 +53,33 @@ class _Sources:
         return list(self.names).index(self.sides[at].run)
 
 
-def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int = 0, resamples: int = 1000) -> Report:
+def collect(
+    runs: Sequence[RunLike],
+    *,
+    baseline: str | None = None,
+    by: Sequence[str] = (),
+    seed: int = 0,
+    resamples: int = 1000,
+) -> Report:
     """Everything that a report of some runs shows.
 
     Args:
-        runs: run folders or runs; folders of `beholder attributes` too, whose tables and figures are shown beside them.
+        runs: run folders or runs; folders of `beholder attributes` too, whose tables and maps are shown beside them.
         baseline: side that the others are compared with; the first when None.
+        by: columns whose groups are shown and compared, before those that offer themselves.
         seed: seed of resamples and of the random draw.
         resamples: bootstrap resamples of comparisons.
 
     Raises:
-        UserError: a folder that is no run, one run named twice, a run without metrics of samples.
-        UnknownNameError: no side has the baseline's name.
+        UserError: a folder that is no run, one run named twice, a run without any metric.
+        UnknownNameError: no side has the baseline's name; no run has a column of `by`.
+        OptionError: a column of `by` that holds a metric's values, or more than 200 others.
     """
-    named, evaluations = split_evaluations(runs)
+    named, folders = split_evaluations(runs)
+    evaluations = [attributes_view(path) for path in folders]
+    standing = [text for path in folders for text in attribute_blockers(path)]
     if not named:
-        raise UserError("a report needs a run of samples", got="none", fix="Name a folder that `beholder run` made")
+        return only_evaluations(evaluations, standing, report_commands([], baseline, evaluations=folders))
     sources = _sources(opened(named), baseline)
     blockers = [text for run, name in zip(sources.runs, sources.names) for text in run_blockers(run, name)]
     labels, refused = comparable(sources.compared)
@@ -72,25 +87,36 @@ def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int =
         sources.runs,
         side_rows(sources.runs, sources.compared, [sources.run_of(at) for at in range(len(sources.sides))]),
         list(dict.fromkeys(label for side in sources.compared for label in side.labels)),
+        chosen_by=(asked := asked_columns(sources.runs, by)),
     )
     metrics = sample_metrics(sources.runs, samples)
-    groups = group_names(samples)[:_MOST_GROUP_COLUMNS]
+    sets = set_findings(sources.runs, [side.name for side in sources.sides])
+    groups = list(dict.fromkeys([*asked, *group_names(samples)[:_MOST_GROUP_COLUMNS]]))
     found, why_not = _comparison(sources, labels, groups, baseline, seed, resamples)
     cells = _cells(sources)
-    bars = {column: _bars(sources, column, metrics) for column in groups}
-    slices, slices_note = _changed_slices(found) if found else _odd_slices(bars, cells, metrics, sources)
+    bars = {
+        column: group_bars(sources.runs, sources.names, sources.sides, column, metrics) for column in groups if metrics
+    }
+    sliced = asked or groups
+    slices, slices_note = (
+        changed_slices(found, sliced)
+        if found
+        else odd_slices({name: bars[name] for name in sliced if name in bars}, cells, metrics, sources.sides)
+    )
+    results = [read_results(run) if run.finished else None for run in sources.runs]
     table = _table(sources, found)
     return Report(
         title=" · ".join(sources.names),
         facts=[_run_facts(run, name) for run, name in zip(sources.runs, sources.names)],
-        command=report_commands(sources.runs, baseline),
+        command=report_commands(sources.runs, baseline, by=asked, evaluations=folders),
         sides=sources.sides,
         metrics=metrics,
-        blockers=[*refused, *why_not, *blockers],
+        set_metrics=sets.metrics,
+        blockers=[*refused, *sets.blockers, *why_not, *blockers, *_partial(sources, results), *standing],
         warnings=_warnings(sources, found),
-        verdicts=_verdicts(found) if found else _plain_verdict(sources, cells, metrics),
+        verdicts=_verdicts(sources, found, sets) or _plain_verdict(sources, cells, [*metrics, *sets.metrics]),
         cells=cells,
-        deltas={} if found is None else _deltas(found, sources),
+        deltas=_deltas(sources, found, sets),
         latex=to_latex(table),
         markdown=to_markdown(table),
         slices=slices,
@@ -98,8 +124,8 @@ def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int =
         picks=first_screen(samples, metrics, len(sources.sides), seed=seed),
         histograms=[_histogram(samples, metric, len(sources.sides)) for metric in metrics],
         groups=bars,
-        tables=_protocol_tables(sources),
-        evaluations=evaluations,
+        group_tables={column: group_table(column, own, sources.sides, found) for column, own in bars.items()},
+        views=[*_protocol_views(sources, results, samples), *evaluations],
         identity={name: _identity(run.header) for run, name in zip(sources.runs, sources.names)},
         samples=samples,
     )
@@ -108,9 +134,27 @@ def collect(runs: Sequence[RunLike], *, baseline: str | None = None, seed: int =
 def _sources(runs: Sequence[Run], baseline: str | None) -> _Sources:
     compared = put_first(make_sides(runs, least=1), baseline)
     sides, _ = sides_of(runs, compared)
-    if not any(side.labels for side in compared):
-        raise UserError("a report needs a run with a metric of samples", got="none", fix="Name another run")
+    if not any(run.labels for run in runs):
+        raise UserError("a report needs a run with a metric", got="none", fix="Name another run")
     return _Sources(runs, run_names(runs), compared, sides)
+
+
+def _partial(sources: _Sources, results: Sequence[Results | None]) -> list[str]:
+    return [
+        f"{name}: {text}"
+        for name, found in zip(sources.names, results)
+        if found is not None
+        for text in partial_totals(found)
+    ]
+
+
+def _protocol_views(sources: _Sources, results: Sequence[Results | None], samples: Samples) -> list[View]:
+    """What the protocols that ran add to the page."""
+    return [
+        protocol_view(run, name, found, samples, [at for at, side in enumerate(sources.sides) if side.run == name])
+        for run, name, found in zip(sources.runs, sources.names, results)
+        if found is not None
+    ]
 
 
 def sides_of(runs: Sequence[Run], compared: Sequence[ComparedSide]) -> tuple[list[Side], list[int]]:
@@ -172,112 +216,11 @@ def _cells(sources: _Sources) -> dict[tuple[int, str], Summary]:
     return found
 
 
-def _deltas(found: Comparison, sources: _Sources) -> dict[tuple[int, str], Delta]:
+def _deltas(sources: _Sources, found: Comparison | None, sets: SetFindings) -> dict[tuple[int, str], Delta]:
     place = {side.name: at for at, side in enumerate(sources.sides)}
-    return {(place[row.b], row.label): _delta(row) for row in found.rows if not row.group}
-
-
-def _delta(row: Compared) -> Delta:
-    found = row.difference
-    if found.value is None:
-        return Delta("—", row.verdict, found.note or "no pair has values on both sides")
-    low, high = found.interval.low, found.interval.high
-    detail = (
-        f"p {p_text(found.p.value)}, after Holm {p_text(row.holm)}; {found.n_pairs} pairs, {found.n_prompts} prompts"
-    )
-    return Delta(_signed(found.value, low, high), row.verdict, detail)
-
-
-def _signed(value: float, low: float | None, high: float | None) -> str:
-    text = format_number(value, decimals_for(value, low, high))
-    sign = "" if text.startswith("-") else "+"
-    return f"{sign}{text} {format_interval(value, low, high) if low is not None else ''}".strip().replace("-", "−")
-
-
-def _changed_slices(found: Comparison) -> tuple[list[Slice], str]:
-    """The groups whose difference stands out most from 0, measured in half-lengths of their intervals."""
-    scored = []
-    for row in found.rows:
-        change = row.difference
-        low, high = change.interval.low, change.interval.high
-        if len(row.group) != 1 or change.value is None or low is None or high is None or high <= low:
-            continue
-        if change.n_prompts >= _LEAST_IN_SLICE:
-            scored.append((abs(change.value) / ((high - low) / 2), row))
-    scored.sort(key=lambda pair: -pair[0])
-    slices = []
-    for _, row in scored[:_SLICES]:
-        (column, value), change = next(iter(row.group.items())), row.difference
-        assert change.value is not None
-        text = _signed(change.value, change.interval.low, change.interval.high)
-        slices.append(Slice(column, _group_text(value), row.label, row.b, text, row.verdict, change.n_prompts))
-    return (
-        slices,
-        f"Difference to {found.sides[0]} with its interval; of groups with at least {_LEAST_IN_SLICE} prompts.",
-    )
-
-
-def _odd_slices(
-    bars: Mapping[str, Mapping[str, Sequence[GroupBar]]],
-    cells: Mapping[tuple[int, str], Summary],
-    metrics: Sequence[Metric],
-    sources: _Sources,
-) -> tuple[list[Slice], str]:
-    """The groups whose interval lies farthest from the mean of their side."""
-    directions = {metric.label: metric.higher_is_better for metric in metrics}
-    scored = []
-    for column, by_label in bars.items():
-        for label, found in by_label.items():
-            for bar in found:
-                whole = cells.get((bar.side, label))
-                if whole is None or None in (whole.value, bar.value, bar.low, bar.high) or bar.n < _LEAST_IN_SLICE:
-                    continue
-                gap = bar.value - whole.value  # type: ignore[operator]
-                half = (bar.high - bar.low) / 2  # type: ignore[operator]
-                if half > 0 and abs(gap) > half:
-                    scored.append((abs(gap) / half, column, label, bar, gap))
-    scored.sort(key=lambda item: -item[0])
-    slices = [
-        Slice(
-            column,
-            bar.group,
-            label,
-            sources.sides[bar.side].name,
-            format_estimate(bar.value, bar.low, bar.high),
-            _word(gap, directions[label]),
-            bar.n,
-        )
-        for _, column, label, bar, gap in scored[:_SLICES]
-    ]
-    return slices, "Groups whose own interval does not hold the mean of all samples; no correction for looking at many."
-
-
-def _word(gap: float, higher: bool | None) -> str:
-    if higher is None:
-        return "higher" if gap > 0 else "lower"
-    return "better" if (gap > 0) == higher else "worse"
-
-
-def _bars(sources: _Sources, column: str, metrics: Sequence[Metric]) -> dict[str, list[GroupBar]]:
-    """The means of every group of a column, by metric."""
-    found: dict[str, list[GroupBar]] = {metric.label: [] for metric in metrics}
-    for at, run in enumerate(sources.runs):
-        if column not in run.columns:
-            continue
-        mine = {side.method: place for place, side in enumerate(sources.sides) if side.run == sources.names[at]}
-        split = None not in mine
-        for item in run.summarise(by=["method", column] if split else [column]):
-            if column not in item.group or not item.headline or item.label not in found:
-                continue
-            side = mine.get(str(item.group["method"]) if split else None)
-            if side is not None:
-                bar = GroupBar(_group_text(item.group[column]), side, item.value, item.low, item.high, item.n)
-                found[item.label].append(bar)
-    return found
-
-
-def _group_text(value: Any) -> str:
-    return "(none)" if value is None else str(value)
+    whole = [row for row in found.rows if not row.group] if found is not None else []
+    deltas = {(place[row.b], row.label): sample_delta(row) for row in whole}
+    return deltas | {(place[row.b], row.label): set_delta(row) for row in sets.rows}
 
 
 def _histogram(samples: Samples, metric: Metric, n_sides: int) -> Histogram:
@@ -305,15 +248,18 @@ def _table(sources: _Sources, found: Comparison | None) -> Table:
     return wide_table(views, rank=True, marks=marks)
 
 
-def _verdicts(found: Comparison) -> list[str]:
+def _verdicts(sources: _Sources, found: Comparison | None, sets: SetFindings) -> list[str]:
     """In words: on how many metrics a side beats the baseline, is worse, or neither can be told."""
     lines = []
-    for side in found.sides[1:]:
-        rows = [row for row in found.rows if row.b == side and not row.group and row.higher_is_better is not None]
-        if not rows:
+    first = sources.sides[0].name
+    for side in [side.name for side in sources.sides[1:]]:
+        rows: list[Compared | SetCompared] = [row for row in (found.rows if found is not None else ()) if not row.group]
+        verdicts = [row.verdict for row in [*rows, *sets.rows] if row.b == side and row.higher_is_better is not None]
+        if not verdicts:
             continue
-        told = {name: sum(row.verdict == name for row in rows) for name in ("better", "worse", "inconclusive", "equal")}
-        words = [f"{side} beats {found.sides[0]} on {told['better'] or 'none'} of {len(rows)} metrics"]
+        told = {name: verdicts.count(name) for name in ("better", "worse", "inconclusive", "equal")}
+        many = "metric" if len(verdicts) == 1 else "metrics"
+        words = [f"{side} beats {first} on {told['better'] or 'none'} of {len(verdicts)} {many}"]
         words += [f"worse on {told['worse']}"] if told["worse"] else []
         words += [f"{name} on {told[name]}" for name in ("inconclusive", "equal") if told[name]]
         lines.append(", ".join(words) + ".")
@@ -344,19 +290,6 @@ def _warnings(sources: _Sources, found: Comparison | None) -> list[str]:
 def _run_facts(run: Run, name: str) -> str:
     when = run.header.get("finished") or run.header.get("started") or ""
     return f"{name}: {run.n} samples, {', '.join(run.labels)}; {run.header['status']} {when}".strip()
-
-
-def _protocol_tables(sources: _Sources) -> list[tuple[str, Table]]:
-    """The tables of protocols that ran."""
-    from beholder.protocol_runs import read_results
-    from beholder.report.protocol import result_table
-
-    found = []
-    for run, name in zip(sources.runs, sources.names):
-        results = read_results(run) if run.finished else None
-        for table in results.tables if results is not None else ():
-            found.append((f"{name}: {results.protocol}: {table.title}", result_table(table)))  # type: ignore[union-attr]
-    return found
 
 
 def _identity(header: Mapping[str, Any]) -> dict[str, Any]:

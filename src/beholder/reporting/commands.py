@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from beholder.runs.config import RunConfig
@@ -12,11 +13,14 @@ from beholder.runs.results import Run
 _OPTIONS = ("model", "dtype", "truncation", "seed", "resamples", "level", "max_failed", "max_pixels")
 
 
-def report_commands(runs: Sequence[Run], baseline: str | None) -> str:
+def report_commands(
+    runs: Sequence[Run], baseline: str | None, *, by: Sequence[str] = (), evaluations: Sequence[Path] = ()
+) -> str:
     """One line a command: each run that was made of a named input, then the report."""
     lines = [line for run in runs if (line := run_command(run)) is not None]
-    words = ["beholder", "report", *(str(run.path) for run in runs)]
-    lines.append(shlex.join([*words, *(["--baseline", baseline] if baseline else [])]))
+    words = ["beholder", "report", *(str(run.path) for run in runs), *map(str, evaluations)]
+    words += [*(["--baseline", baseline] if baseline else []), *(word for name in by for word in ("--by", name))]
+    lines.append(shlex.join(words))
     return "\n".join(lines) + "\n"
 
 
@@ -35,5 +39,6 @@ def run_command(run: Run) -> str | None:
     words += [word for column in asked.get("by", ()) for word in ("--by", column)]
     words += [word for column, name in (asked.get("mapping") or {}).items() for word in ("--map", f"{column}={name}")]
     words += ["--first-frame"] if asked.get("first_frame") else []
+    words += ["--root", asked["root"]] if asked.get("root") else []
     words += ["--allow-extra"] if asked.get("allow_extra") else []
     return shlex.join([*map(str, words), "-o", str(run.path)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from beholder.comparing.sides import RunLike, opened
@@ -15,6 +16,7 @@ def write_report(
     *runs: RunLike,
     out: str | os.PathLike[str] | None = None,
     baseline: str | None = None,
+    by: str | Sequence[str] = (),
     seed: int = 0,
     resamples: int = 1000,
     workers: int | None = None,
@@ -25,6 +27,7 @@ def write_report(
         runs: run folders or runs, the first being the baseline; folders of `beholder attributes` beside them.
         out: a folder, or a name that ends in .html for one file; `report` inside the first run's folder when None.
         baseline: run or method that the others are compared with.
+        by: column, or columns, whose groups are shown and compared: the report's slices.
         seed: seed of resamples and of the random draw.
         resamples: bootstrap resamples of comparisons.
         workers: threads that make thumbnails; as many as there are processors, at most 8, when None.
@@ -34,9 +37,12 @@ def write_report(
 
     Raises:
         UserError: a folder that is no run, a place that cannot be written or holds something else.
-        UnknownNameError: no side has the baseline's name.
+        UnknownNameError: no side has the baseline's name, no run has the column.
+        OptionError: a column with a metric's values, or with more than 200 others.
     """
-    report = collect(runs, baseline=baseline, seed=seed, resamples=resamples)
+    columns = (by,) if isinstance(by, str) else tuple(by)
+    report = collect(runs, baseline=baseline, by=columns, seed=seed, resamples=resamples)
     if out is None:
-        out = opened(split_evaluations(runs)[0][:1])[0].path / "report"
+        named, folders = split_evaluations(runs)
+        out = (opened(named[:1])[0].path if named else folders[0]) / "report"
     return write.write_report(report, out, workers=workers)

@@ -60,8 +60,17 @@ def pair_keys(sides: Sequence[ComparedSide]) -> list[np.ndarray]:
     return [np.full(side.table.num_rows, -1) for side in sides]
 
 
-def make_samples(runs: Sequence[Run], parts: Sequence[SideRows], labels: Sequence[str]) -> Samples:
-    """All samples, side by side in the order of the sides."""
+def make_samples(
+    runs: Sequence[Run], parts: Sequence[SideRows], labels: Sequence[str], *, chosen_by: Sequence[str] = ()
+) -> Samples:
+    """All samples, side by side in the order of the sides.
+
+    Args:
+        runs: the runs.
+        parts: the sides.
+        labels: the metrics.
+        chosen_by: columns that samples can be chosen by, however many values they have.
+    """
     scored = {name for run in runs for label in run.labels for name in score_names(label)}
     own = list(dict.fromkeys(name for part in parts for name in part.table.column_names if name not in scored))
     columns = {name: _column(parts, name) for name in own}
@@ -85,8 +94,12 @@ def make_samples(runs: Sequence[Run], parts: Sequence[SideRows], labels: Sequenc
         statuses={name[0]: [text or "not_applicable" for text in _column(parts, name[1])] for name in names},
         reasons=_some(parts, {name[0]: name[2] for name in names}),
         evidence=_some(parts, {name[0]: name[3] for name in names}),
-        columns={name: values for name, values in columns.items() if name not in _APART},
-        filters=[name for name, values in columns.items() if name not in {*_APART, "method"} and _few(values)],
+        columns={name: values for name, values in columns.items() if name not in _APART or name in chosen_by},
+        filters=[
+            name
+            for name, values in columns.items()
+            if name != "method" and (name in chosen_by or (name not in _APART and _few(values)))
+        ],
         visuals=visuals,
     )
 

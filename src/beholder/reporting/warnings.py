@@ -9,16 +9,17 @@ from beholder.comparing.sides import Side
 from beholder.report.identity import metric_differences, run_differences
 from beholder.runs.results import Run
 
-_STAND_INS = {"demo", "fake"}
+_STAND_INS = {"demo", "fake", "stand-in"}
 
 
 def run_blockers(run: Run, name: str) -> list[str]:
     """What forbids to use a run's numbers: a stand-in model, a run that is not finished, too many faults."""
+    standing = _stand_ins(run.header)
+    told = "; ".join(f"{', '.join(labels)} with {model}" for model, labels in standing.items())
     found = [
-        f"{name}: {', '.join(labels)} was scored with {model}, a stand-in that is for trying things out; its numbers "
-        "mean nothing on other pictures."
-        for model, labels in _stand_ins(run.header).items()
+        f"{name}: scored with stand-ins for trying things out, whose numbers mean nothing on other pictures: {told}."
     ]
+    found = found if standing else []
     if not run.finished:
         found.append(f"{name} is not finished ({run.header['status']}): its numbers are of the {run.n} samples so far.")
     if run.exit_code:
@@ -30,16 +31,21 @@ def run_blockers(run: Run, name: str) -> list[str]:
     return found
 
 
+def is_stand_in(model: Any, card: Mapping[str, Any] | None) -> bool:
+    """Whether a model only tries things out: by its engine, by its name, or because its card says so."""
+    card = card or {}
+    notes = " ".join(map(str, card.get("notes") or ()))
+    return card.get("engine") in _STAND_INS or str(model).split(":")[0] in _STAND_INS or "stand-in" in notes.lower()
+
+
 def _stand_ins(header: Mapping[str, Any]) -> dict[str, list[str]]:
-    engines = {
-        key: (model.get("id"), (model.get("card") or {}).get("engine"))
-        for key, model in (header.get("models") or {}).items()
-    }
+    """Labels of the metrics that used a stand-in, by its name."""
+    models = {key: (model.get("id"), model.get("card")) for key, model in (header.get("models") or {}).items()}
     found: dict[str, list[str]] = {}
     for entry in header["metrics"]:
         for slot in entry.get("slots", {}).values():
-            named, engine = engines.get(slot.get("model_key"), (slot.get("model"), None))
-            if engine in _STAND_INS or str(named).split(":")[0] in _STAND_INS:
+            named, card = models.get(slot.get("model_key"), (slot.get("model"), None))
+            if is_stand_in(named, card):
                 labels = found.setdefault(str(named), [])
                 if entry["label"] not in labels:
                     labels.append(entry["label"])

@@ -151,7 +151,7 @@ def _total(board: Board, row: tuple[str, ...], title: str) -> Number:
     if board.total is not None:
         return Number(row, title, 100 * board.total)
     told = ", ".join(PARTS[key].title for key in board.missing)
-    return Number(row, title, None, note=f"no total: {told} without any value")
+    return Number(row, title, None, note=f"no total: {told} without any value", partial=True)
 
 
 def _partial_note(board: Board) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from beholder.media.base import Medium
 from beholder.records import Summary
-from beholder.report.tables import Table
 
 
 @dataclass(frozen=True)
@@ -115,6 +114,7 @@ class GroupBar:
         low: lower end of the interval, or None.
         high: upper end, or None.
         n: samples with a value.
+        missing: samples without one, by status.
     """
 
     group: str
@@ -123,6 +123,7 @@ class GroupBar:
     low: float | None
     high: float | None
     n: int
+    missing: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -148,11 +149,13 @@ class Visuals:
         output: what was scored.
         references: its references.
         masks: name → mask (a medium, or a mask that is written out).
+        reference_masks: one mask a reference, or none.
     """
 
     output: Medium | None
     references: Sequence[Medium] = ()
     masks: Mapping[str, Any] = field(default_factory=dict)
+    reference_masks: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)
@@ -194,18 +197,20 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """An evaluation of whole sets beside the runs: its tables as text, and its figures.
+class View:
+    """A part of the page that only some runs have: a benchmark's tables, attributes, values of whole sets.
 
     Args:
-        title: what it is.
-        text: its tables.
-        figures: (name, PNG file) of each.
+        kind: which part of the script draws it: "tables", "subjects", "opens2v" or "attributes".
+        name: a short name for the page's head.
+        title: its heading.
+        data: what it shows, JSON-ready; read by the page after the samples, so it may grow with them.
     """
 
+    kind: str
+    name: str
     title: str
-    text: str
-    figures: Sequence[tuple[str, bytes]]
+    data: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,8 @@ class Report:
         facts: a line about the runs.
         command: the command that makes this report.
         sides: the sides, the baseline first.
-        metrics: the metrics.
+        metrics: the metrics of samples.
+        set_metrics: the metrics of whole sets.
         blockers: why numbers must not be used or compared as they stand.
         warnings: what else to know.
         verdicts: what the comparison says, in words.
@@ -229,9 +235,9 @@ class Report:
         slices_note: what these changes are.
         picks: the samples of the first screen.
         histograms: the distributions.
-        groups: column → metric → bars.
-        tables: (title, table) of what a protocol made of the run.
-        evaluations: attribute evaluations that stand beside the runs.
+        groups: column → metric → bars; the columns that were asked for first.
+        group_tables: column → its table, as a page sorts and filters it.
+        views: what protocols and attribute evaluations add.
         identity: by run: everything that its numbers depend on.
         samples: the samples.
     """
@@ -241,6 +247,7 @@ class Report:
     command: str
     sides: Sequence[Side]
     metrics: Sequence[Metric]
+    set_metrics: Sequence[Metric]
     blockers: Sequence[str]
     warnings: Sequence[str]
     verdicts: Sequence[str]
@@ -253,7 +260,7 @@ class Report:
     picks: Sequence[Pick]
     histograms: Sequence[Histogram]
     groups: Mapping[str, Mapping[str, Sequence[GroupBar]]]
-    tables: Sequence[tuple[str, Table]]
-    evaluations: Sequence[Evaluation]
+    group_tables: Mapping[str, Any]
+    views: Sequence[View]
     identity: Mapping[str, Mapping[str, Any]]
     samples: Samples

@@ -23,15 +23,10 @@ def overview(report: Report) -> Markup:
         _blockers(report.blockers),
         h("div", *(h("p", line) for line in report.verdicts), class_="verdict"),
         h("div", *(h("p", line) for line in report.facts), class_="facts"),
-        h("div", _sides_table(report) if len(report.sides) > 1 else _metrics_table(report), class_="wide"),
-        h(
-            "div",
-            *(
-                h("button", f"Copy {name}", type="button", data_copy=key)
-                for key, name in (("latex", "LaTeX"), ("markdown", "Markdown"), ("command", "command"))
-            ),
-            class_="copies",
-        ),
+        h("div", _sides_table(report) if len(report.sides) > 1 else _metrics_table(report), class_="wide")
+        if report.sides
+        else None,
+        _copies(report),
         _warnings(report.warnings),
         _slices(report),
         h(
@@ -39,13 +34,22 @@ def overview(report: Report) -> Markup:
             h(
                 "div",
                 h("h2", "Samples to look at first"),
-                h("select", id="pick-metric", aria_label="Metric"),
+                h("label", "by ", h("select", id="pick-metric"), class_="chooser"),
                 class_="heading",
             ),
             h("div", id="picks"),
-        ),
+        )
+        if report.picks
+        else None,
         id="overview",
     )
+
+
+def _copies(report: Report) -> Markup:
+    offered = (("latex", "LaTeX", report.latex), ("markdown", "Markdown", report.markdown),
+               ("command", "command", report.command))  # fmt: skip
+    buttons = [h("button", f"Copy {name}", type="button", data_copy=key) for key, name, text in offered if text]
+    return h("div", *buttons, class_="copies")
 
 
 def _blockers(lines: Sequence[str]) -> Markup | None:
@@ -74,29 +78,42 @@ def _warnings(lines: Sequence[str]) -> Markup | None:
 
 
 def _sides_table(report: Report) -> Markup:
-    heads = [h("th", "")] + [_metric_head(metric) for metric in report.metrics]
-    rows = []
-    for at, side in enumerate(report.sides):
-        name = h(
-            "th",
-            h("i", style=f"background:var(--s{at % 8})"),
-            side.name,
-            h("div", "baseline", class_="coverage") if at == 0 else None,
-            scope="row",
-        )
-        cells = [_side_cell(report, at, metric) for metric in report.metrics]
-        rows.append(h("tr", name, *cells))
-    return h("table", h("thead", h("tr", *heads)), h("tbody", *rows))
+    """The shorter of the two lists stands in the columns, so that a table of many metrics fits a screen."""
+    metrics = _all_metrics(report)
+    sides = range(len(report.sides))
+    if len(metrics) <= len(report.sides):
+        heads = [_metric_head(metric, "col") for metric in metrics]
+        rows = [
+            h("tr", _side_head(report, at, "row"), *(_side_cell(report, at, metric) for metric in metrics))
+            for at in sides
+        ]
+    else:
+        heads = [_side_head(report, at, "col") for at in sides]
+        rows = [
+            h("tr", _metric_head(metric, "row"), *(_side_cell(report, at, metric) for at in sides))
+            for metric in metrics
+        ]
+    return h("table", h("thead", h("tr", h("td", ""), *heads)), h("tbody", *rows), class_="sides")
 
 
-def _metric_head(metric: Metric) -> Markup:
+def _all_metrics(report: Report) -> list[Metric]:
+    return [*report.metrics, *report.set_metrics]
+
+
+def _side_head(report: Report, at: int, scope: str) -> Markup:
+    dot = h("i", style=f"background:var(--s{at % 8})")
+    under = h("div", "baseline", class_="coverage") if at == 0 else None
+    return h("th", dot, report.sides[at].name, under, scope=scope, class_="number" if scope == "col" else None)
+
+
+def _metric_head(metric: Metric, scope: str) -> Markup:
     return h(
         "th",
         metric.label + ARROWS[metric.higher_is_better],
-        h("div", metric.unit),
-        class_="number",
+        h("div", metric.unit, class_="coverage"),
+        class_="number" if scope == "col" else None,
         title=metric.identity,
-        scope="col",
+        scope=scope,
     )
 
 
@@ -104,8 +121,13 @@ def _side_cell(report: Report, side: int, metric: Metric) -> Markup:
     item = report.cells.get((side, metric.label))
     if item is None:
         return h("td", "—", class_="number")
-    under = h("div", _delta(report.deltas.get((side, metric.label))), _coverage(item), class_="under")
-    return h("td", *_value(item), under, class_="number best" if _is_best(report, side, metric) else "number")
+    return h(
+        "td",
+        h("div", *_value(item)),
+        _delta(report.deltas.get((side, metric.label))),
+        _coverage(item),
+        class_="number best" if _is_best(report, side, metric) else "number",
+    )
 
 
 def _value(item: Summary) -> list[Markup]:
@@ -169,7 +191,7 @@ def _metrics_table(report: Report) -> Markup:
         )
     ]
     rows = []
-    for metric in report.metrics:
+    for metric in _all_metrics(report):
         item = report.cells.get((0, metric.label))
         name = h(
             "th",

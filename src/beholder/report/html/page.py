@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from typing import Any
 
-from beholder.report.html.data import Evaluation, Report
+from beholder.report.html.data import Report, View
 from beholder.report.html.escape import Markup, element, script_json
 from beholder.report.html.overview import overview
-from beholder.report.tables import Table
 
 GENERATOR = "beholder report"
 _KEYS = (
-    ("o d s g i", "overview, distributions, scatter, gallery, identity"),
+    ("o d s b g i", "overview, distributions, scatter, benchmark, gallery, identity"),
     ("/", "search"),
     ("← → ↑ ↓", "walk over the gallery; previous and next in a sample"),
     ("Enter", "open a sample"),
@@ -54,11 +52,14 @@ def page(report: Report, head: dict[str, Any], *, policy: str, style: str, scrip
 
 
 def _bar(report: Report) -> Markup:
-    places = [("overview", "Overview"), ("distributions", "Distributions")]
+    places = [("overview", "Overview")]
+    places += [("distributions", "Distributions")] if report.metrics else []
     places += [("groups", "Groups")] if report.groups else []
     places += [("scatter", "Scatter")] if len(report.metrics) > 1 else []
-    places += [("tables", "Benchmarks")] if report.tables or report.evaluations else []
-    places += [("identity", "Identity"), ("gallery", "Gallery")]
+    names = [view.name for view in report.views]
+    places += [(f"view-{at}", name if names.count(name) == 1 else f"{name} {at + 1}") for at, name in enumerate(names)]
+    places += [("identity", "Identity")]
+    places += [("gallery", "Gallery")] if report.samples.n else []
     return h(
         "header",
         h("h1", report.title),
@@ -71,25 +72,40 @@ def _bar(report: Report) -> Markup:
 
 def _sections(report: Report) -> list[Markup | None]:
     return [
-        _charts("distributions", "Distributions", "Shares of each side's samples. A click shows the samples of a bin."),
-        _charts("groups", "Groups", "Means with their intervals. A click shows the samples of a group."),
-        _scatter(),
-        _tables(report),
+        _charts("distributions", "Distributions", "Shares of each side's samples. A click shows the samples of a bin.")
+        if report.metrics
+        else None,
+        _groups() if report.groups else None,
+        _scatter() if len(report.metrics) > 1 else None,
+        *(_view(at, view) for at, view in enumerate(report.views)),
         _identity(report),
-        _gallery(),
+        _gallery() if report.samples.n else None,
     ]
 
 
-def _charts(name: str, title: str, told: str) -> Markup:
-    chooser = h("select", id="group-column", aria_label="Group by") if name == "groups" else None
+def _view(at: int, view: View) -> Markup:
+    """The place of a view, which the page fills after the samples."""
+    return h(
+        "section", h("h2", view.title), h("p", "Reading …", class_="quiet reading"), id=f"view-{at}", class_="bench"
+    )
+
+
+def _charts(name: str, title: str, told: str, chooser: Markup | None = None, under: Markup | None = None) -> Markup:
     return h(
         "section",
         h("div", h("h2", title), chooser, class_="heading"),
         h("p", told, class_="quiet"),
         h("div", id=f"{name}-legend"),
         h("div", id=f"{name}-charts", class_="charts"),
+        under,
         id=name,
     )
+
+
+def _groups() -> Markup:
+    chooser = h("label", "by ", h("select", id="group-column"), class_="chooser")
+    told = "Means with their intervals. A click shows the samples of a group."
+    return _charts("groups", "Groups", told, chooser, h("div", id="groups-table"))
 
 
 def _scatter() -> Markup:
@@ -106,41 +122,11 @@ def _scatter() -> Markup:
     )
 
 
-def _tables(report: Report) -> Markup | None:
-    if not report.tables and not report.evaluations:
-        return None
-    tables = [_plain_table(title, table) for title, table in report.tables]
-    return h("section", h("h2", "Benchmarks"), tables, *map(_evaluation, report.evaluations), id="tables")
-
-
-def _evaluation(found: Evaluation) -> Markup:
-    figures = [
-        h("figure", h("img", src=f"data:image/png;base64,{b64encode(data).decode()}", alt=name), h("figcaption", name))
-        for name, data in found.figures
-    ]
-    return h("div", h("h3", found.title), h("pre", found.text), h("div", figures, class_="charts drawn"))
-
-
-def _plain_table(title: str, table: Table) -> Markup:
-    kinds = ["number" if column.numeric else None for column in table.columns]
-    heads = [h("th", column.title, class_=kind) for column, kind in zip(table.columns, kinds)]
-    rows = [h("tr", *(h("td", cell, class_=kind) for cell, kind in zip(row, kinds))) for row in table.rows]
-    drawn = h("div", h("table", h("thead", h("tr", *heads)), h("tbody", *rows)), class_="wide")
-    return h(
-        "div",
-        h("h3", title),
-        drawn,
-        h("details", h("summary", "notes"), *(h("p", note, class_="quiet") for note in table.notes))
-        if table.notes
-        else None,
-    )
-
-
 def _identity(report: Report) -> Markup:
     parts = []
     for name, facts in report.identity.items():
         parts.append(h("h3", name))
-        for entry in facts.get("metrics", []):
+        for entry in facts.get("metrics") or []:
             models = facts.get("models", {})
             used = {
                 slot: models.get(item.get("model_key"), {"id": item.get("model")})

@@ -34,6 +34,10 @@ class Thumbs:
         self._known: dict[Any, str | None] = {}
         self.outputs = [None if item.output is None else self._add(Wish(item.output)) for item in samples.visuals]
         self.references = [[self._add(Wish(medium)) for medium in item.references] for item in samples.visuals]
+        self.reference_masks = [
+            [self._add(Wish(mask, mask=True)) for mask in item.reference_masks if mask is not None]
+            for item in samples.visuals
+        ]
         self.masks = [
             {name: self._add(Wish(mask, mask=True)) for name, mask in item.masks.items()} for item in samples.visuals
         ]
@@ -71,14 +75,24 @@ def head(report: Report, *, mode: str, pictures: Mapping[int, str | None]) -> di
             for m in report.metrics
         ],
         "histograms": [asdict(item) for item in report.histograms],
-        "groups": {
-            column: {label: [asdict(bar) for bar in bars] for label, bars in found.items()}
-            for column, found in report.groups.items()
-        },
+        "groupColumns": list(report.groups),
+        "views": [{"kind": view.kind, "name": view.name} for view in report.views],
+        "samples": samples.n,
         "picks": [asdict(pick) for pick in report.picks if pick.rows],
         "cards": {str(row): _card(samples, row, address) for row, address in pictures.items()},
         "copies": {"latex": report.latex, "markdown": report.markdown, "command": report.command},
     }  # fmt: skip
+
+
+def groups(report: Report) -> dict[str, Any]:
+    """The charts and tables of each column that samples are grouped by."""
+    return {
+        column: {
+            "bars": {label: [asdict(bar) for bar in bars] for label, bars in found.items()},
+            "table": report.group_tables.get(column),
+        }
+        for column, found in report.groups.items()
+    }
 
 
 def picked_rows(report: Report) -> list[int]:
@@ -163,6 +177,7 @@ def _detail(report: Report, row: int, thumbs: Thumbs, numbers: Mapping[str, int]
         "original": original,
         "shows": original is not None and os.path.splitext(str(samples.outputs[row]))[1].lower() in _SHOWN_BY_BROWSERS,
         "references": [[medium.name, numbers.get(key or "", -1)] for medium, key in references],
+        "referenceMasks": [numbers.get(key or "", -1) for key in thumbs.reference_masks[row]],
         "masks": [[name, numbers.get(key or "", -1)] for name, key in thumbs.masks[row].items()],
         "scores": {metric.label: _score(samples, metric.label, row) for metric in report.metrics},
         "columns": {name: _plain(values[row]) for name, values in samples.columns.items() if values[row] is not None},

@@ -16,10 +16,13 @@ from beholder._errors import UserError
 from beholder.report.html.data import Report
 from beholder.report.html.escape import Markup, element, script_json
 from beholder.report.html.page import GENERATOR, page
-from beholder.report.html.parts import THUMBS_PER_PART, Thumbs, core, details, head, picked_rows
+from beholder.report.html.parts import THUMBS_PER_PART, Thumbs, core, details, groups, head, picked_rows
 from beholder.report.html.thumbs import ThumbFolder, thumbnails
 
-SCRIPTS = ("10_core.js", "20_charts.js", "30_scatter.js", "40_gallery.js", "50_detail.js", "60_main.js")
+SCRIPTS = (
+    "10_core.js", "20_charts.js", "25_tables.js", "30_scatter.js", "40_gallery.js", "50_detail.js", "52_subjects.js",
+    "54_opens2v.js", "56_attributes.js", "60_main.js",
+)  # fmt: skip
 _POLICY = "default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'; script-src {}; base-uri 'none'"
 _OWN = {"index.html", "report.js", "data", "thumbs"}
 
@@ -110,6 +113,9 @@ def _write_folder(report: Report, path: Path, workers: int | None) -> Path:
 
 def _parts(report: Report, thumbs: Thumbs, made: set[str] | None, home: Path) -> Iterator[tuple[str, Any]]:
     yield "core", core(report, thumbs, made)
+    yield "groups", groups(report)
+    for at, view in enumerate(report.views):
+        yield f"view-{at}", view.data
     for at, part in enumerate(details(report, thumbs, made, home)):
         yield f"details-{at}", part
 

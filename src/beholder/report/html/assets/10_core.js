@@ -4,7 +4,7 @@ const B = {};
 
 B.head = JSON.parse(document.getElementById("head-data").textContent);
 B.core = null;
-B.state = { metric: 0, order: "worst", status: "any", text: "", side: -1, columns: {}, brush: null, beside: false };
+B.state = { metric: 0, order: "worst", status: "any", text: "", side: -1, columns: {}, brush: null, rows: null, beside: false };
 B.listeners = [];
 
 // h("p", {class: "x", onclick: f}, "text", child …)
@@ -22,10 +22,11 @@ B.h = function (tag, attributes, ...children) {
   }
   return node;
 };
-B.svgTags = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "title"]);
+B.svgTags = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "title"]);  // no page has an HTML title to make
 
 B.byId = (id) => document.getElementById(id);
 B.metric = (at) => B.head.metrics[at];
+B.metricOf = (label) => B.head.metrics.find((metric) => metric.label === label);
 B.sideColour = (side) => `var(--s${side % 8})`;
 
 B.number = function (value, metric) {
@@ -95,9 +96,9 @@ B.changed = function (change) {
 B.passes = function (row) {
   const core = B.core, state = B.state;
   if (state.side >= 0 && core.sides[row] !== state.side) return false;
-  const label = B.metric(state.metric).label;
+  if (state.rows && !state.rows.set.has(row)) return false;
   if (state.status !== "any") {
-    const status = core.statusNames[core.statuses[label][row]];
+    const status = core.statusNames[core.statuses[B.metric(state.metric).label][row]];
     if (state.status === "none" ? status === "ok" : status !== state.status) return false;
   }
   for (const [name, code] of Object.entries(state.columns)) if (core.columns[name].codes[row] !== code) return false;
@@ -133,9 +134,10 @@ B.chance = function (row) {
 B.chosen = function () {
   const rows = [];
   for (let row = 0; row < B.core.ids.length; row++) if (B.passes(row)) rows.push(row);
-  const metric = B.metric(B.state.metric), values = B.core.values[metric.label];
+  const metric = B.metric(B.state.metric);
   if (B.state.order === "random") return rows.sort((a, b) => B.chance(a) - B.chance(b));
-  if (B.state.order === "input") return rows;
+  if (B.state.order === "input" || !metric) return rows;
+  const values = B.core.values[metric.label];
   const falls = (B.state.order === "best") === (metric.higher !== false);
   const last = falls ? -Infinity : Infinity;
   const of = (row) => (values[row] === null ? last : values[row]);

@@ -18,7 +18,7 @@ B.legend = function () {
 
 // One outline a side; a click on a bin shows its samples.
 B.histogram = function (found) {
-  const metric = B.head.metrics.find((item) => item.label === found.label);
+  const metric = B.metricOf(found.label);
   const width = 420, height = 150, left = 8, bottom = 22, edges = found.edges;
   const figure = B.h("figure", {}, B.h("figcaption", {}, metric.label + B.arrow(metric), B.h("small", {}, ` ${metric.unit}`)));
   if (!edges.length) return figure.append(B.h("p", { class: "quiet" }, "No sample has a value.")), figure;
@@ -48,7 +48,7 @@ B.histogram = function (found) {
 
 // Means of groups with their intervals: one line a group, one dot a side.
 B.groupChart = function (column, label, bars) {
-  const metric = B.head.metrics.find((item) => item.label === label);
+  const metric = B.metricOf(label);
   const figure = B.h("figure", {}, B.h("figcaption", {}, label + B.arrow(metric), B.h("small", {}, ` ${metric.unit}`)));
   const known = bars.filter((bar) => bar.value !== null);
   if (!known.length) return figure.append(B.h("p", { class: "quiet" }, "No group has a value.")), figure;
@@ -69,7 +69,8 @@ B.groupChart = function (column, label, bars) {
   for (const bar of known) {
     const y = groups.indexOf(bar.group) * line + line / 2 + (bar.side - (sides - 1) / 2) * 9;
     const text = `${bar.group}, ${B.head.sides[bar.side].name}: ${B.number(bar.value, metric)}` +
-      (bar.low === null ? "" : ` [${B.number(bar.low, metric)}, ${B.number(bar.high, metric)}]`) + `, n = ${bar.n}`;
+      (bar.low === null ? "" : ` [${B.number(bar.low, metric)}, ${B.number(bar.high, metric)}]`) + `, n = ${bar.n}` +
+      Object.entries(bar.missing).map(([status, count]) => `, ${count} ${status}`).join("");
     const mark = B.h("g", { class: "mark", style: `--c:${B.sideColour(bar.side)}`, onclick: () => B.followGroup(column, bar) }, B.h("title", {}, text));
     if (bar.low !== null) mark.append(B.h("line", { x1: x(bar.low), x2: x(bar.high), y1: y, y2: y }));
     mark.append(B.h("circle", { cx: x(bar.value), cy: y, r: 3.5 }));
@@ -79,19 +80,31 @@ B.groupChart = function (column, label, bars) {
 };
 
 B.drawCharts = function () {
-  const place = B.byId("distributions-charts");
-  place.append(...B.head.histograms.map(B.histogram));
+  if (!B.byId("distributions")) return;
+  B.byId("distributions-charts").append(...B.head.histograms.map(B.histogram));
   B.byId("distributions-legend").append(B.legend() || "");
-  const columns = Object.keys(B.head.groups), chooser = B.byId("group-column");
-  if (!columns.length) return void B.byId("groups").remove();
-  for (const name of columns) chooser.append(B.h("option", { value: name }, name));
+};
+
+// Charts and table of the column that is chosen; their data come after the first screen.
+B.drawGroups = async function () {
+  if (!B.head.groupColumns.length) return;
+  const chooser = B.byId("group-column"), groups = await B.part("groups");
+  for (const name of B.head.groupColumns) chooser.append(B.h("option", { value: name }, name));
   const draw = () => {
-    const found = B.head.groups[chooser.value];
-    B.byId("groups-charts").replaceChildren(...Object.entries(found).map(([label, bars]) => B.groupChart(chooser.value, label, bars)));
+    const column = chooser.value, found = groups[column];
+    B.byId("groups-charts").replaceChildren(...Object.entries(found.bars).map(([label, bars]) => B.groupChart(column, label, bars)));
+    B.byId("groups-table").replaceChildren(...(found.table ? [B.table(found.table, { onrow: (row) => B.followRow(column, found.table, row) })] : []));
   };
   chooser.addEventListener("change", draw);
   B.byId("groups-legend").append(B.legend() || "");
   draw();
+};
+
+// A row of the table of groups: its group, and its method where there are several.
+B.followRow = function (column, table, row) {
+  const at = table.columns.findIndex((head, place) => place > 0 && head.title === "method");
+  const side = at < 0 ? (B.head.sides.length === 1 ? 0 : -1) : B.head.sides.findIndex((one) => one.name === B.cellText(row.cells[at]));
+  return B.followGroup(column, { group: B.cellText(row.cells[0]), side });
 };
 
 // From a chart to the samples behind it.

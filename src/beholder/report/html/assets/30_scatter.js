@@ -5,7 +5,7 @@ B.scatter = { left: 52, bottom: 30, top: 8, right: 10, drag: null };
 
 B.setUpScatter = function () {
   const s = B.scatter, metrics = B.head.metrics;
-  if (metrics.length < 2) return void B.byId("scatter").remove();
+  if (metrics.length < 2) return;
   s.canvas = B.byId("scatter-canvas");
   s.x = B.byId("scatter-x");
   s.y = B.byId("scatter-y");

@@ -4,23 +4,27 @@
 B.gallery = { rows: [], items: [], cards: new Map(), focused: 0 };
 
 B.card = function (row, options) {
-  const metric = B.metric(options.metric ?? B.state.metric), core = B.core, label = metric.label;
-  const value = core.values[label][row], status = core.statusNames[core.statuses[label][row]];
+  const metric = B.metric(options.metric ?? B.state.metric), core = B.core;
   const picture = B.h("span", { class: "picture" });
   B.fillPicture(picture, B.thumb(core.outputThumbs[row]), core.outputs[row]);
   const side = B.head.sides[core.sides[row]].name;
   return B.h("button", { class: "card", type: "button", "data-row": row, onclick: () => B.open(row), title: core.ids[row] },
     picture,
     B.h("span", { class: "line" },
-      B.h("b", { class: status === "ok" ? "" : "missing" }, status === "ok" ? B.number(value, metric) : status),
+      metric ? B.cardValue(row, metric) : null,
       B.head.sides.length > 1 ? B.h("span", { class: "side" }, B.h("i", { style: `background:${B.sideColour(core.sides[row])}` }), side) : null),
     options.prompt === false ? null : B.h("span", { class: "prompt" }, core.prompts.texts[core.prompts.codes[row]] || core.ids[row]));
+};
+
+B.cardValue = function (row, metric) {
+  const core = B.core, status = core.statusNames[core.statuses[metric.label][row]];
+  return status === "ok" ? B.h("b", {}, B.number(core.values[metric.label][row], metric)) : B.h("b", { class: "missing" }, status);
 };
 
 B.fillPicture = async function (place, source, name) {
   let address = null;
   try { address = await source; } catch { address = null; }
-  if (address) place.append(B.h("img", { src: address, alt: "", decoding: "async" }));
+  if (address) place.prepend(B.h("img", { src: address, alt: "", decoding: "async" }));
   else place.append(B.h("span", { class: "nothing" }, name ? "no picture" : "no output"));
 };
 
@@ -102,9 +106,10 @@ B.drawChips = function () {
   const chips = [], state = B.state;
   const chip = (text, clear) => chips.push(B.h("button", { type: "button", class: "chip", onclick: clear, title: "Remove" }, text, " ×"));
   for (const axis of state.brush || []) {
-    const metric = B.head.metrics.find((item) => item.label === axis.label);
+    const metric = B.metricOf(axis.label);
     chip(`${axis.label} ${B.number(axis.low, metric)} to ${B.number(axis.high, metric)}`, () => B.changed({ brush: null }));
   }
+  if (state.rows) chip(state.rows.name, () => B.changed({ rows: null }));
   B.byId("chips").replaceChildren(...chips);
 };
 
@@ -117,12 +122,15 @@ B.select = function (name, options, onchange) {
 
 B.setUpControls = function () {
   const core = B.core, state = B.state, fields = B.fields = {};
-  fields.order = B.select("Show", [["worst", "worst first"], ["best", "best first"], ["random", "random"], ["input", "input order"]],
-    (order) => B.changed({ order }));
-  fields.metric = B.select("By metric", B.head.metrics.map((metric, at) => [at, metric.label + B.arrow(metric)]),
+  const orders = [["random", "random"], ["input", "input order"]], scored = B.head.metrics.length > 0;
+  if (scored) orders.unshift(["worst", "worst first"], ["best", "best first"]);
+  state.order = orders[scored ? 0 : 1][0];
+  fields.order = B.select("Show", orders, (order) => B.changed({ order }));
+  fields.order.value = state.order;
+  if (scored) fields.metric = B.select("By metric", B.head.metrics.map((metric, at) => [at, metric.label + B.arrow(metric)]),
     (at) => B.changed({ metric: Number(at) }));
   const seen = [...new Set(Object.values(core.statuses).flatMap((codes) => [...new Set(codes)]))].map((code) => core.statusNames[code]);
-  fields.status = B.select("Status", [["any", "any"], ["none", "without a value"], ...seen.sort().map((name) => [name, name])],
+  if (scored) fields.status = B.select("Status", [["any", "any"], ["none", "without a value"], ...seen.sort().map((name) => [name, name])],
     (status) => B.changed({ status }));
   if (B.head.sides.length > 1) fields.side = B.select("Method", [[-1, "all"], ...B.head.sides.map((side, at) => [at, side.name])],
     (side) => B.changed({ side: Number(side) }));
@@ -146,9 +154,9 @@ B.setUpControls = function () {
 };
 
 B.resetFilters = function (change) {
-  B.changed({ status: "any", text: "", words: [], side: -1, columns: {}, brush: null, ...change });
+  B.changed({ status: "any", text: "", words: [], side: -1, columns: {}, brush: null, rows: null, ...change });
   B.byId("search").value = "";
-  B.fields.status.value = "any";
+  if (B.fields.status) B.fields.status.value = B.state.status;
   if (B.fields.side) B.fields.side.value = B.state.side;
   for (const [name, select] of Object.entries(B.fields)) {
     if (name.startsWith("column ")) select.value = B.state.columns[name.slice(7)] ?? "";

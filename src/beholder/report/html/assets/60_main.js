@@ -15,11 +15,11 @@ B.pickCard = function (row, metric) {
 
 B.drawPicks = function () {
   const place = B.byId("picks"), chooser = B.byId("pick-metric");
-  if (!B.head.picks.length) return void place.parentElement.remove();
+  if (!B.head.picks.length) return;
   const labels = [...new Set(B.head.picks.map((pick) => pick.label))];
   for (const label of labels) chooser.append(B.h("option", { value: label }, label));
   const draw = () => {
-    const metric = B.head.metrics.find((item) => item.label === chooser.value);
+    const metric = B.metricOf(chooser.value);
     place.replaceChildren(...B.head.picks.filter((pick) => pick.label === chooser.value).map((pick) => B.h("div", { class: "pick" },
       B.h("h3", {}, pick.title),
       pick.rows[0].length > 1
@@ -76,8 +76,9 @@ B.setUpKeys = function () {
   addEventListener("keydown", (event) => {
     if (event.target.closest("input, select, textarea, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
     const jump = { g: "gallery", s: "scatter", o: "overview", d: "distributions", i: "identity" }[event.key];
-    if (event.key === "/") { event.preventDefault(); B.byId("search").focus(); }
+    if (event.key === "/" && B.byId("search")) { event.preventDefault(); B.byId("search").focus(); }
     else if (event.key === "?") B.byId("keys").showModal();
+    else if (event.key === "b") B.byId("view-0")?.scrollIntoView();
     else if (jump && B.byId(jump)) B.byId(jump).scrollIntoView();
   });
   B.byId("keys-close").addEventListener("click", () => B.byId("keys").close());
@@ -87,6 +88,7 @@ B.setUpKeys = function () {
 B.load = async function () {
   await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
   B.core = await B.part("core");
+  if (!B.head.samples) return;
   B.setUpControls();
   B.setUpGallery();
   B.setUpScatter();
@@ -101,4 +103,8 @@ B.drawCharts();
 B.setUpDetail();
 B.setUpKeys();
 B.loaded = B.load();
-B.loaded.then(B.openFromAddress).catch((error) => { B.byId("loading").textContent = `The samples cannot be shown: ${error.message}`; });
+B.loaded.then(B.openFromAddress).then(B.drawGroups).then(B.drawViews).then(() => { B.done = true; }).catch((error) => {
+  const loading = B.byId("loading");
+  if (!loading) throw error;
+  loading.textContent = `The samples cannot be shown: ${error.message}`;
+});

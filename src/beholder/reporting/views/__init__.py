@@ -1,0 +1,1 @@
+"""Parts of a report that only some runs have: tables of protocols, subjects, videos, attributes, values of sets."""
