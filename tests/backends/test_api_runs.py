@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +166,31 @@ def test_the_command_line_takes_the_limits(tmp_path: Path, monkeypatch: pytest.M
     prices = gather({"data": str(config)}).config.api_options().prices
     assert prices is not None
     assert prices["m"].of(1000, 100) == pytest.approx(0.0035)
+
+
+def test_requests_for_several_videos_are_under_way_together(tmp_path: Path) -> None:
+    rows = []
+    for at in range(9):
+        frames = [Image.new("RGB", (16, 16), (at * 20, k * 40, 0)) for k in range(3)]
+        frames[0].save(tmp_path / f"{at}.gif", save_all=True, append_images=frames[1:], duration=100)
+        rows.append({"id": f"{at}", "output": str(tmp_path / f"{at}.gif")})
+    lock, waiting, most = threading.Lock(), 0, 0
+
+    def judged(call: Call, number: int) -> Answer:
+        nonlocal waiting, most
+        with lock:
+            waiting += 1
+            most = max(most, waiting)
+        time.sleep(0.2)
+        with lock:
+            waiting -= 1
+        return Answer(chat(text="4"))
+
+    with ApiServer(judged) as server:
+        found = beholder.evaluate(
+            rows, metrics=["natural_score(model=api:openai/m,runs=1)"], out=str(tmp_path / "out"),
+            store=str(tmp_path / "store"), base_url=server.url, concurrency=4,
+        )  # fmt: skip
+        assert len(server.calls) == 9
+    assert most == 4, "as many as may be, and not one video after another"
+    assert found.scores.column("natural_score").to_pylist() == [4.0] * 9

@@ -93,7 +93,7 @@ class GmeEngine(CardEngine):
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
         wanted = self.wanted(parsed)
-        found = hub.find(wanted[0], options) if wanted else self.local(parsed)
+        found = _found(wanted[0], options) if wanted else self.local(parsed)
         config = read_json(found.folder / "config.json")
         if config.get("model_type") != "qwen2_vl":
             raise ModelError(
@@ -221,6 +221,15 @@ def _visual(network: Any, pixels: Any, grid: Any) -> Any:
 
 def _decoder(network: Any) -> Any:
     return getattr(network.model, "language_model", network.model)
+
+
+def _found(wanted: hub.Wanted, options: LoadOptions) -> hub.Found:
+    try:
+        return hub.find(wanted, options)
+    except WeightsMissingError as error:
+        raise WeightsMissingError(
+            error.must, got=error.got, fix=f"{GME_VARIABLE} names its folder.\n{error.fix}"
+        ) from error
 
 
 def _width(config: Mapping[str, Any]) -> int:

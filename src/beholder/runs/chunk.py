@@ -205,6 +205,17 @@ class SpaceFeatures:
     failures: Failures
 
 
+def join(
+    rows: dict[bytes, int], columns: Columns, more: Mapping[bytes, int], extra: Columns
+) -> tuple[dict[bytes, int], Columns]:
+    """Two answers of the store as one."""
+    if not rows or not more:
+        return (rows, columns) if rows else (dict(more), extra)
+    start = len(next(iter(columns.values())))
+    joined = {name: np.concatenate([array, extra[name]]) for name, array in columns.items()}
+    return {**rows, **{key: start + row for key, row in more.items()}}, joined
+
+
 def feature_batch(
     work: MetricWork, spaces: Mapping[str, SpaceFeatures], constants: Callable[[str], Mapping[str, float]]
 ) -> tuple[list[int], FeatureBatch]:

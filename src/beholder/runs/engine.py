@@ -25,7 +25,7 @@ from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, ScoreColumns
 from beholder.records import Status
 from beholder.runs.batching import BatchSize, Failures
-from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, frame_records, leaks, read_chunk
+from beholder.runs.chunk import Chunk, MetricWork, SpaceFeatures, feature_batch, frame_records, join, leaks, read_chunk
 from beholder.runs.config import RunConfig
 from beholder.runs.file_states import CHANGED, State, states_of, unchanged
 from beholder.runs.make import default_workers
@@ -33,6 +33,7 @@ from beholder.runs.maker import FeatureMaker, needing_items
 from beholder.runs.notices import foreign_texts
 from beholder.runs.plan import Plan, group_name, key_name, of_sets, score_names, spaces_filled_too
 from beholder.runs.readable import unreadable_before_first
+from beholder.runs.readiness import refuse_unready
 from beholder.runs.rows import sample_columns, typed_array
 from beholder.runs.score_columns import (
     CODES,
@@ -101,6 +102,11 @@ class Scorer:
             name for planned in plan.metrics for name in (*score_names(planned.label), group_name(planned.label))
         ] + [key_name(planned.label) for planned in of_sets(plan.metrics)]
 
+    def check(self) -> None:
+        """Refuses models that cannot be used and of which nothing is stored, before anything is made."""
+        fresh = [name for name in self._spaces if self.store.constants(self._numbers[name]) is None]
+        refuse_unready(self._spaces[name][1] for name in fresh)
+
     # one chunk
 
     def prepare(self, samples: Sequence[Sample]) -> tuple[Chunk, dict[str, pa.Array]]:
@@ -121,6 +127,7 @@ class Scorer:
 
     def _make_all(self, todo: Mapping[str, Mapping[bytes, Any]]) -> None:
         """Makes missing features by space; where spaces share media, in windows in which each is decoded once."""
+        refuse_unready(self._spaces[name][1] for name, items in todo.items() if items)
         for part in windows(todo, self._pixels) if shared(todo) else [todo]:
             for name, items in part.items():
                 left = self.missing(name, items) if items else {}  # a space before it may have filled this one
@@ -315,7 +322,7 @@ class Scorer:
         """Features that were there, those that have been made since, and why others have none."""
         since = self._lacking(name, wanted, rows)
         if since:
-            rows, columns = _join(rows, columns, *self.store.get(self._numbers[name], list(since)))
+            rows, columns = join(rows, columns, *self.store.get(self._numbers[name], list(since)))
         unread = (Status.FAILED, "its feature could not be read back from the feature store")
         lost = [key for key in wanted if key not in rows]
         return SpaceFeatures(rows, columns, {key: self._failures[name].get(key, unread) for key in lost})
@@ -364,17 +371,6 @@ class Scorer:
         if not keep_models:
             self.release()
         self.pool.shutdown(cancel_futures=True)
-
-
-def _join(
-    rows: dict[bytes, int], columns: Columns, more: Mapping[bytes, int], extra: Columns
-) -> tuple[dict[bytes, int], Columns]:
-    """Two answers of the store as one."""
-    if not rows or not more:
-        return (rows, columns) if rows else (dict(more), extra)
-    start = len(next(iter(columns.values())))
-    joined = {name: np.concatenate([array, extra[name]]) for name, array in columns.items()}
-    return {**rows, **{key: start + row for key, row in more.items()}}, joined
 
 
 def chunk_size(plan: Plan) -> int:

@@ -19,6 +19,7 @@ from beholder.metrics.base import SampleMetric, Slot, make_metric
 from beholder.records import MetricInfo
 from beholder.runs.config import RunConfig
 from beholder.runs.licences import check_commercial
+from beholder.runs.readiness import resolve_all
 from beholder.runs.store import Space
 
 Resolver = Callable[..., ResolvedModel]
@@ -280,6 +281,10 @@ def make_plan(
         resolve: finds a model by name; the backends' pool by default.
         samples: the data set, read once more for each metric that looks ahead; None leaves those as they were asked
             for.
+
+    Raises:
+        UserError: metrics that do not go together, or a model that cannot serve.
+        WeightsMissingError: weights that are nowhere to be found, those of all models in one message.
     """
     resolve = resolve or _pool_resolver(config)
     made = _asked_metrics(config, metrics)
@@ -296,6 +301,7 @@ def make_plan(
             resolved[asked] = resolve(*asked)
         return resolved[asked]
 
+    resolve_all((slot for metric, _ in made for slot in metric.slots), find)
     planned = [_plan_metric(metric, label, find, config) for (metric, _), label in zip(made, labels, strict=True)]
     return Plan(tuple(planned), _in_order(planned), config.truncation, config.first_frame)
 

@@ -18,6 +18,7 @@ from beholder.runs.real import set_spaces
 
 def stream(scorer: Scorer, source: SampleSource, journal: Journal, progress: Progress) -> list[Frame]:
     """Scores a whole source; the frames in the order of its rows."""
+    scorer.check()
     total = source.count()
     size = chunk_size(scorer.plan)
     # The last pass scores too. A source that can be read only once gets that one pass, with all models.

@@ -18,7 +18,7 @@ from typing import Any
 
 from beholder._errors import ModelError, OptionError
 from beholder._hashing import hash_json
-from beholder.backends.api.budget import Meter, price_of
+from beholder.backends.api.budget import Meter, Price, price_of
 from beholder.backends.api.client import Client, Timing, need_http
 from beholder.backends.api.dialect import PROMPT, Dialect
 from beholder.backends.api.gemini import Gemini
@@ -137,6 +137,10 @@ class ApiEngine(CardEngine):
         _REMEMBERED[resolved.weights_sha256] = options
         return resolved
 
+    def check(self, model: ResolvedModel) -> None:
+        """Raises what `load` would raise; makes no request."""
+        self._ready(model)
+
     def load(self, model: ResolvedModel, *, device: str) -> ApiAnswerScorer | ApiJudge:
         """Gets ready to ask; makes no request yet. `device` has no say.
 
@@ -145,6 +149,17 @@ class ApiEngine(CardEngine):
             OptionError: a limit on cost for a model without a price.
             MissingExtraError: httpx or tenacity is not installed.
         """
+        parsed, server, settings, price, key = self._ready(model)
+        dialect, public = DIALECTS[parsed.dialect], server.url == DIALECTS[parsed.dialect].public
+        meter = Meter(settings.budget, price)
+        client = Client(parsed.model, dialect, server, key, settings, meter, self._timing)
+        shared = (model, parsed.model, dialect, parsed.encoding, client, meter)
+        if self.capability == "Judge":
+            return ApiJudge(*shared, public=public, concurrency=settings.concurrency)
+        return ApiAnswerScorer(*shared, top=parsed.top, public=public, concurrency=settings.concurrency)
+
+    def _ready(self, model: ResolvedModel) -> tuple[ApiName, Server, ApiOptions, Price | None, Secret | None]:
+        """Everything that a client is made of."""
         need_http()
         options = _REMEMBERED.get(model.weights_sha256, LoadOptions())
         settings = options.api or ApiOptions()
@@ -158,21 +173,14 @@ class ApiEngine(CardEngine):
             )
         if options.offline and not server.is_loopback:
             raise ModelError(f"{model.id} needs the network", got="offline", fix="Drop --offline, or use a local model")
-        public = server.url == dialect.public
-        price = price_of(parsed.model, settings.prices, public=public)
+        price = price_of(parsed.model, settings.prices, public=server.url == dialect.public)
         if settings.max_cost is not None and price is None:
             raise OptionError(
                 "max_cost needs to know what the model costs", got=f"no price for {parsed.model!r}",
                 fix=f"State it per million tokens: [prices.{json.dumps(parsed.model)}] with input and output in a TOML "
                 "file of settings, prices={model: {'input': …, 'output': …}} in Python",
             )  # fmt: skip
-        meter = Meter(settings.budget, price)
-        key = _key(model, dialect, server, settings)
-        client = Client(parsed.model, dialect, server, key, settings, meter, self._timing)
-        shared = (model, parsed.model, dialect, parsed.encoding, client, meter)
-        if self.capability == "Judge":
-            return ApiJudge(*shared, public=public, concurrency=settings.concurrency)
-        return ApiAnswerScorer(*shared, top=parsed.top, public=public, concurrency=settings.concurrency)
+        return parsed, server, settings, price, _key(model, dialect, server, settings)
 
     def _preprocessing(self, parsed: ApiName, server: Server) -> dict[str, Any]:
         facts: dict[str, Any] = {
