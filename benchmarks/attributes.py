@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from beholder.backends.patch_pass import hf_tower, patch_columns
-from beholder.functional.densities import PAIR_POINTS, common_grid, pair_kl, scott
+from beholder.functional.densities import common_grid, scott
 from beholder.functional.divergence import pad, sad
+from beholder.functional.pair_densities import PAIR_POINTS, pair_kl
 from beholder.functional.patches import patch_cosines, ra_clip_scores
 from beholder.functional.score_sums import fit
 from beholder.stats.score_sets import ScoreSettings, judge_scores

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import gaussian_kde, wasserstein_distance
 
 from beholder._errors import OptionError
-from beholder.functional.densities import common_grid, pad_kde, pair_kl, sad_kde, scott
+from beholder.functional.densities import common_grid, sad_kde, scott
 from beholder.functional.divergence import (
     Gaussian,
     condition_numbers,
@@ -25,6 +25,7 @@ from beholder.functional.divergence import (
 from beholder.functional.hcs import hcs, mean_embedding
 from beholder.functional.legacy_density import pad_legacy, printed, sad_legacy
 from beholder.functional.maps import MapSums, map_size, mar_noise_floor, pool_cells, r_sad, regional_kl
+from beholder.functional.pair_densities import PAIR_POINTS, pad_kde, pair_kl
 from beholder.functional.patches import (
     aggregate,
     dual_probability,
@@ -372,12 +373,12 @@ def plain_pair_kl(p: np.ndarray, q: np.ndarray, points: int) -> float:
     return float((first[there] * np.log(first[there] / second[there])).sum())
 
 
-@pytest.mark.parametrize(("rho", "shift"), [(0.0, 0.02), (0.8, 0.05), (-0.5, 0.3)])
+@pytest.mark.parametrize(("rho", "shift"), [(0.0, 0.02), (0.8, 0.05), (-0.5, 0.3), (0.0, 0.7), (0.97, 0.1)])
 def test_pairs_by_kernels_are_scipys(rho: float, shift: float) -> None:
     rng = np.random.default_rng(4)
     p = rng.multivariate_normal([0.5, 0.5], np.array([[1, rho], [rho, 1]]) * 0.01, 800)
     q = rng.multivariate_normal([0.5 + shift, 0.5], np.array([[1, 0.2], [0.2, 1.3]]) * 0.01, 700)
-    assert pair_kl(p, q, points=64) == pytest.approx(plain_pair_kl(p, q, 64), rel=0.01)
+    assert pair_kl(p, q) == pytest.approx(plain_pair_kl(p, q, PAIR_POINTS), rel=0.005)
 
 
 def test_singles_by_kernels_are_scipys() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import spearmanr
 from tests.oracle_encoder import GRID, Thing, oracle_scores, scatter
 
 from beholder._errors import OptionError
+from beholder.functional.densities import scott
 from beholder.functional.divergence import gaussian_null_mean
 from beholder.functional.maps import mar_noise_floor
+from beholder.functional.pair_densities import pad_kde, pair_grids
 from beholder.stats.map_sets import MOST_IMAGES, JudgedMap, MapSettings, MapUnits, judge_maps
+from beholder.stats.pair_draws import MOST_PAIR_UNITS, Side, pair_divergences
 from beholder.stats.resample import bootstrap_counts, deal, judge, split_marks
 from beholder.stats.score_sets import ScoreSettings, judge_scores
 
@@ -223,11 +229,64 @@ def test_other_densities(density: str) -> None:
         assert (found["sad"].p < 0.02).all()
         assert (found["sad"].low < found["sad"].value).all()
         assert (found["sad"].value < found["sad"].high).all()
+        assert found["pad"].low[0] < found["pad"].value[0] < found["pad"].high[0]
+        assert found["pad"].p[0] < 0.02
+        assert found["dependence"].null_level is not None
     else:
         assert found["sad"].low is None
         assert found["sad"].p is None
-    assert found["pad"].low is None
+        assert found["pad"].low is None
     assert found["pad"].value.shape == (1,)
+
+
+def correlated(seed: int, n: int, shift: float) -> np.ndarray:
+    cov = [[0.01, 0.005, 0.0], [0.005, 0.02, 0.0], [0.0, 0.0, 0.01]]
+    return np.random.default_rng(seed).multivariate_normal([0.4, 0.4 + shift, 0.5], cov, n)
+
+
+@pytest.mark.parametrize(("n", "shift"), [(150, 0.05), (150, 0.5), (700, 0.05)])
+def test_draws_of_pairs_are_the_divergence_itself(n: int, shift: float) -> None:
+    """A draw of every image once is PaD of the sets, on a coarser grid; a draw with counts, that of repeated rows."""
+    ref, gen = correlated(1, n, 0.0), correlated(2, n + 20, shift)
+    rng = np.random.default_rng(0)
+    groups = [deal(len(side), rng, MOST_PAIR_UNITS) for side in (ref, gen)]
+    once = [Side(side, own, np.ones((1, len(own)))) for side, own in zip((ref, gen), groups)]
+    rtol = 0.05 if shift > 0.1 else 0.01  # far tails, which hardly overlap, feel the coarser grid
+    for direction in ("gen||ref", "ref||gen"):
+        expected = pad_kde(ref, gen, direction=direction)  # type: ignore[arg-type]
+        np.testing.assert_allclose(pair_divergences((ref, gen), once, direction)[0], expected, rtol=rtol)  # type: ignore[arg-type]
+    if n > MOST_PAIR_UNITS:
+        return
+    drawn = [bootstrap_counts(rng, 1, len(own)) for own in groups]
+    found = pair_divergences((ref, gen), [Side(*side[:2], w) for side, w in zip(once, drawn)], "gen||ref")[0]
+    grids = pair_grids((ref[:, :2], gen[:, :2]), 128)
+    plane = np.stack([axis.ravel() for axis in np.meshgrid(*grids, indexing="ij")])
+    logs = []
+    for side, weights in ((gen, drawn[1][0]), (ref, drawn[0][0])):
+        # A plain sum of kernels, with the bandwidth of the drawn rows.
+        rows = np.repeat(side[:, :2], weights.astype(int), axis=0)
+        cov = np.cov(rows.T) * scott(len(side), 2) ** 2
+        away = plane[:, :, None] - side[:, :2].T[:, None, :]
+        terms = -0.5 * np.einsum("iab,ij,jab->ab", away, np.linalg.inv(cov), away)
+        density = logsumexp(terms, b=weights, axis=1)
+        logs.append(density - logsumexp(density))
+    assert found[0] == pytest.approx(float((np.exp(logs[0]) * (logs[0] - logs[1])).sum()), rel=rtol)
+
+
+def test_pairs_by_kernels_have_intervals_and_nulls() -> None:
+    ref, same, other = correlated(1, 160, 0.0), correlated(2, 150, 0.0), correlated(3, 150, 0.12)
+    how = ScoreSettings(density="kde", resamples=150, permutations=150, companions=False)
+    nothing, much = judge_scores(ref, same, how), judge_scores(ref, other, how)
+    assert (nothing["pad"].p > 0.01).all()
+    assert (nothing["pad"].null_mean > gaussian_null_mean(2, 160, 150)).all(), "kernels are noisier than normals"
+    assert much["pad"].p[0] < 0.01 < much["pad"].p[1]
+    assert (much["pad"].low < much["pad"].high).all()
+    for name in ("pad", "dependence"):
+        assert np.array_equal(much[name].low, judge_scores(ref, other, how)[name].low)
+    assert much["pad_mean"].value == pytest.approx(much["pad"].value.mean())
+    alone = judge_scores(ref, other, dataclasses.replace(how, pairs=False))
+    assert alone["pad"].low is None
+    assert np.array_equal(alone["sad"].low, much["sad"].low)
 
 
 def test_map_units_merge_and_group() -> None:

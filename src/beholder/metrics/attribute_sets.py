@@ -203,6 +203,8 @@ class ScoreSetMetric(AttributeSetMetric):
         how = ScoreSettings(
             direction=cast("Direction", self.options["direction"]), density=cast("Density", self.options["density"]),
             seed=settings.seed, level=settings.level, companions=False,
+            # Pairs by kernels take their time, and SaD needs none.
+            pairs=self.options["density"] == "gaussian" or self.statistic != "sad",
         )  # fmt: skip
         key = ("judged scores", *self._scoring(), how, tuple(chosen))
         if key not in memo:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beholder._errors import OptionError
-from beholder.functional.densities import pad_kde, sad_kde, scott, smoothing
+from beholder.functional.densities import sad_kde, scott, smoothing
 from beholder.functional.divergence import (
     FLOOR,
     Direction,
@@ -21,8 +21,10 @@ from beholder.functional.divergence import (
     wasserstein,
 )
 from beholder.functional.legacy_density import pad_legacy, sad_legacy
+from beholder.functional.pair_densities import pad_kde
 from beholder.functional.score_sums import Gaussian, fit
-from beholder.stats.resample import Judged, bootstrap_counts, deal, judge, split_marks
+from beholder.stats.pair_draws import MOST_PAIR_UNITS, Side, pair_divergences
+from beholder.stats.resample import MOST_UNITS, Judged, bootstrap_counts, deal, judge, split_marks
 
 Density = Literal["gaussian", "kde", "kde_legacy"]
 HISTOGRAM_POINTS = 256
@@ -36,13 +38,14 @@ class ScoreSettings:
     Args:
         unit: a power of two that no score exceeds (1, or 128 for 100·cosines).
         direction: see `divergence.sad`; "kde_legacy" is always ref||gen.
-        density: "gaussian", "kde" (nats; no interval for pairs) or "kde_legacy" (no intervals at all).
+        density: "gaussian", "kde" (nats) or "kde_legacy" (no intervals).
         floor: variance floor, in squared units of `unit`.
         seed: seed of all draws.
         resamples: bootstrap draws; 0 for no intervals.
         permutations: reshuffles of the set labels; 0 for no nulls.
         level: of intervals and null levels.
         companions: also W1 and JSD; False leaves them out.
+        pairs: also intervals and nulls of pairs, which take some seconds a pair by kernels; False leaves them out.
     """
 
     unit: float = 1.0
@@ -54,6 +57,7 @@ class ScoreSettings:
     permutations: int = 1000
     level: float = 0.95
     companions: bool = True
+    pairs: bool = True
 
     def __post_init__(self) -> None:
         if self.density not in get_args(Density):
@@ -169,8 +173,9 @@ class _Draws:
         rng: np.random.Generator,
     ) -> None:
         self.sets, self.pooled, self.settings = (ref, gen), pooled, settings
-        groups = [deal(len(side), rng) for side in (ref, gen)]
-        together = deal(len(pooled), rng)
+        most = MOST_PAIR_UNITS if settings.density == "kde" else MOST_UNITS
+        groups = [deal(len(side), rng, most) for side in (ref, gen)]
+        together = deal(len(pooled), rng, 2 * most)
         share = round(len(together) * len(ref) / len(pooled))
         chosen = min(max(share, 1), len(together) - 1)
         self.counts = [bootstrap_counts(rng, settings.resamples, len(side)) for side in groups]
@@ -215,6 +220,10 @@ class _Draws:
             found["dependence"] = dependence(found["pad"], found["sad"])
         else:
             found["sad"] = shapes["sad_kde"]
+            if self.settings.pairs:
+                sides = [Side(*part) for part in parts]
+                found["pad"] = pair_divergences(self.sets, sides, self.settings.direction)
+                found["dependence"] = dependence(found["pad"], found["sad"])
         if self.settings.companions:
             found |= {"w1": shapes["w1"], "jsd": shapes["jsd"]}
         return found | _means(found)
