@@ -11,9 +11,9 @@ from beholder.metrics.base import (
     Selection,
     Slot,
     make_metric,
-    plain_model_name,
 )
 from beholder.metrics.clip import ClipT
+from beholder.metrics.options import plain_model_name
 from beholder.metrics.outcome import make_scores, truncation_evidence
 from beholder.records import Status
 

@@ -7,7 +7,6 @@ no value by nature says so in `select` by raising `NoValue`; a file that cannot 
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +14,13 @@ from typing import Any, ClassVar, Union
 
 import numpy as np
 
-from beholder._errors import BeholderError, OptionError, UnknownNameError, UserError
+from beholder._errors import BeholderError, OptionError, UserError
 from beholder._identity import MetricSpec, OptionValue, format_spec
 from beholder.backends.base import Columns
 from beholder.manifest.schema import Sample
 from beholder.media.base import Medium, Picture
-from beholder.records import MetricInfo, OptionInfo, Status
+from beholder.metrics.options import check_options, plain_model_name
+from beholder.records import MetricInfo, Status
 
 
 @dataclass(frozen=True)
@@ -344,48 +344,6 @@ class SampleMetric(ABC):
     def describe(self) -> dict[str, Any]:
         """Scale, clamp, template and whatever else belongs to the number's identity, JSON-ready."""
         return {}
-
-
-def check_options(info: MetricInfo, given: Mapping[str, OptionValue | None]) -> dict[str, OptionValue]:
-    """All options of a metric, defaults filled in; every wrong one is an error that says what is allowed."""
-    known = {option.name: option for option in info.options}
-    result: dict[str, OptionValue] = {option.name: option.default for option in info.options}
-    for key, value in given.items():
-        if key not in known:
-            raise UnknownNameError(f"option of {info.name}", key, known, fix=f"See: beholder info {info.name}")
-        if value is None:
-            continue
-        result[key] = _check_value(info.name, known[key], value)
-    return result
-
-
-def _check_value(metric: str, option: OptionInfo, value: OptionValue) -> OptionValue:
-    if option.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if option.kind == "str" and isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = str(value)
-    types: dict[str, type | tuple[type, ...]] = {
-        "str": str, "int": int, "float": float, "bool": bool, "list": tuple,
-    }  # fmt: skip
-    right = isinstance(value, types[option.kind]) and (option.kind == "bool" or not isinstance(value, bool))
-    if not right:
-        raise OptionError(f"option {option.name} of {metric} must be of type {option.kind}", got=repr(value))
-    if option.choices and value not in option.choices:
-        allowed = ", ".join(str(choice) for choice in option.choices)
-        raise OptionError(f"option {option.name} of {metric} must be one of: {allowed}", got=repr(value))
-    return value
-
-
-_SLASHED_ARCH = re.compile(r"(?<=:)(ViT-[A-Za-z]+)/(?=[0-9])")
-
-
-def plain_model_name(name: str) -> str:
-    """A model's name with the architecture's slash as a dash, so that both spellings are one identity.
-
-    >>> plain_model_name("openai:ViT-L/14")
-    'openai:ViT-L-14'
-    """
-    return _SLASHED_ARCH.sub(r"\1-", name)
 
 
 def make_metric(spec: MetricSpec, *, default_model: str | None = None) -> SampleMetric:
