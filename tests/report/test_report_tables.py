@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from tests.report.report_helpers import header, metric, summary
@@ -76,6 +77,9 @@ def test_the_mean_over_seeds_shows_in_a_table_by_seed() -> None:
     assert [row[1] for row in table.rows] == ["0", "1", "all"]
     assert table.rows[2][2:4] == ("0.2753", "± 0.0031")
     assert "clip_score: by seed." in table.notes
+    known = dataclasses.replace(over, low=0.27, high=0.28)
+    table = long_table(RunView("r", header(metric("clip_score")), [*cells, known]))
+    assert "clip_score: by seed; 95 % interval [0.2700, 0.2800] by t over seeds." in table.notes
 
 
 def test_a_wide_table_has_a_row_a_run_and_group_and_a_column_a_metric() -> None:

@@ -84,7 +84,7 @@ def test_counts_sd_and_units() -> None:
     assert (macro.value, macro.n, macro.unit, macro.n_units) == (3.0, 4, "concept", 2)
     assert macro.sd == pytest.approx(4.5**0.5, rel=1e-15)
     assert (macro.low, macro.high) == (1.5, 4.5)
-    assert macro.note == "the interval rests on 2 concepts only"
+    assert macro.note == "optimistic: the interval rests on 2 concepts only"
     assert micro.ci_method == macro.ci_method == "bootstrap-percentile"
 
 
@@ -186,7 +186,10 @@ def test_over_seeds() -> None:
     row = one(found, "over_seeds")
     assert (row.value, row.n, row.n_units, row.unit, row.headline) == (5.0, 5, 3, "seed", False)
     assert row.sd == pytest.approx(13**0.5, rel=1e-15)
-    assert (row.low, row.high, row.ci_method) == (None, None, None)
+    # Three seeds of sd √13: t of two degrees of freedom is 4.302653.
+    half = 4.302652729911275 * (13 / 3) ** 0.5
+    assert (row.low, row.high) == pytest.approx((5 - half, 5 + half))
+    assert (row.level, row.ci_method) == (0.95, "t")
     assert row.note == "mean and sd over 3 seeds of their micro values"
 
 

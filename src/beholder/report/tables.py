@@ -184,7 +184,10 @@ class _Notes:
         if item.value is None:
             self._add(item.note or f"no sample has a value: missing {missing_text(item.n_missing)}", place)
             return
-        if item.note:
+        if item.aggregate == OVER_SEEDS and item.low is not None:
+            ends = format_interval(item.value, item.low, item.high)
+            self._add(f"{item.note}; {_percent(item.level)} interval {ends} by t over seeds", place)
+        elif item.note:
             self._add(item.note, place)
         elif item.low is None or item.high is None:
             self._add("no interval", place)

@@ -5,7 +5,7 @@ Aggregates of one cell (all samples, or one group of them):
     macro       mean over concepts of the concept's mean; the headline where there are concepts
     micro       mean over samples; the headline where there are none
     pairs       Σ w·v / Σ w, w being a sample's number of pairs (references); only with weights
-    over_seeds  mean and sd over the seeds of their headline values; only where samples are grouped by seed
+    over_seeds  mean, sd and t interval over the seeds of their headline values; only where samples are grouped by seed
 
 Rows are put in the order of their values before anything is added, and means are exact sums rounded once: no number
 depends on the order of rows, on shards or on how labels were coded.
@@ -21,7 +21,7 @@ import numpy as np
 
 from beholder._errors import OptionError, UnknownNameError
 from beholder.records import Summary
-from beholder.stats.bootstrap import Interval, mean_interval
+from beholder.stats.bootstrap import Interval, mean_interval, t_interval
 from beholder.stats.exact import Moments, weighted_mean
 
 _NAMED_CONCEPTS = 5
@@ -90,12 +90,12 @@ def _grouped(cells: _Cells, columns: tuple[str, ...]) -> list[Summary]:
         headlines += [summary for summary in found if summary.headline]
         result += found
     if "seed" in columns:
-        result += _over_seeds(headlines, columns)
+        result += _over_seeds(headlines, columns, cells.level)
     return result
 
 
-def _over_seeds(headlines: Sequence[Summary], columns: tuple[str, ...]) -> list[Summary]:
-    """Mean ± sd over seeds of the headline values, for each combination of the other columns."""
+def _over_seeds(headlines: Sequence[Summary], columns: tuple[str, ...], level: float) -> list[Summary]:
+    """Mean ± sd over seeds of the headline values, with a t interval, for each combination of the other columns."""
     families: dict[tuple[Any, ...], list[Summary]] = {}
     for summary in headlines:
         if summary.group["seed"] is not None:
@@ -105,6 +105,7 @@ def _over_seeds(headlines: Sequence[Summary], columns: tuple[str, ...]) -> list[
     for members in families.values():
         scored = [summary.value for summary in members if summary.value is not None]
         moments = Moments(scored)
+        interval = t_interval(sorted(scored), unit="seed", level=level)
         note = f"mean and sd over {len(scored)} seeds of their {members[0].aggregate} values"
         if len(scored) < len(members):
             note += f"; {len(members) - len(scored)} seeds have no value"
@@ -113,9 +114,9 @@ def _over_seeds(headlines: Sequence[Summary], columns: tuple[str, ...]) -> list[
                 members[0],
                 aggregate="over_seeds",
                 value=moments.mean(),
-                low=None,
-                high=None,
-                ci_method=None,
+                low=interval.low,
+                high=interval.high,
+                ci_method=interval.method,
                 unit="seed",
                 n=sum(summary.n for summary in members),
                 n_units=len(scored),

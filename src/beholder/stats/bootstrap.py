@@ -7,14 +7,15 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from beholder._errors import OptionError
 
 MOST_RESAMPLED_UNITS = 20_000
 """With more units than this the normal interval is used: it agrees with the bootstrap there and costs one pass."""
 
-FEW_UNITS = 10
-"""With fewer units than this the interval carries a note."""
+FEW_UNITS = 30
+"""With fewer units than this the interval says that it is optimistic: the plain bootstrap is too narrow there."""
 
 _BLOCK = 1 << 20
 """Draws held in memory at once."""
@@ -28,7 +29,7 @@ class Interval:
         low: lower end, or None.
         high: upper end, or None.
         level: confidence level.
-        method: "bootstrap-percentile", "normal", or None when there is no interval.
+        method: "bootstrap-percentile", "bootstrap-bca", "normal", "t", or None when there is no interval.
         n_units: units that it rests on.
         note: a caveat in plain words, or None.
     """
@@ -92,8 +93,31 @@ def mean_interval(
         return Interval(low, high, level, "normal", n_units)
     means = centre + resampled_deviations(deviations, count, seed=seed, resamples=resamples)
     low, high = (float(end) for end in np.quantile(means, [(1 - level) / 2, (1 + level) / 2]))
-    note = f"the interval rests on {n_units} {unit}s only" if n_units < FEW_UNITS else None
+    note = f"optimistic: the interval rests on {n_units} {unit}s only" if n_units < FEW_UNITS else None
     return Interval(low, high, level, "bootstrap-percentile", n_units, note)
+
+
+def t_interval(values: npt.ArrayLike, *, unit: str = "unit", level: float = 0.95) -> Interval:
+    """Interval of the mean of a handful of values, mean ± t(U − 1)·sd/√U, where a bootstrap has too few to draw.
+
+    Args:
+        values: (U,) finite, one a unit.
+        unit: what a unit is called in notes.
+        level: confidence level, between 0 and 1.
+
+    >>> found = t_interval([1.0, 2.0, 3.0])
+    >>> round(found.low, 3), round(found.high, 3), found.method
+    (-0.484, 4.484, 't')
+    """
+    if not 0 < level < 1:
+        raise OptionError("a confidence level must lie between 0 and 1", got=repr(level))
+    found = np.asarray(values, dtype=np.float64)
+    n_units = len(found)
+    if n_units < 2:
+        return Interval(None, None, level, None, n_units, f"no interval: it needs two {unit}s, got {n_units}")
+    centre, spread = float(found.mean()), float(found.std(ddof=1))
+    reach = float(special.stdtrit(n_units - 1, (1 + level) / 2)) * spread / n_units**0.5
+    return Interval(centre - reach, centre + reach, level, "t", n_units)
 
 
 def in_fixed_order(sums: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
