@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import irfft2, next_fast_len, rfft2
 
 from beholder.functional.densities import SPREAD_FLOOR, scott, spread
 from beholder.functional.divergence import Direction, pairs
@@ -63,6 +62,8 @@ class _Pair:
     """Kernels and grid of one pair of attributes."""
 
     def __init__(self, ref: np.ndarray, gen: np.ndarray, direction: Direction) -> None:
+        from scipy.fft import next_fast_len
+
         narrow = [min(scott(len(side), 2) * spread(side[:, axis]) for side in (ref, gen)) for axis in (0, 1)]
         rough = pair_grids((ref, gen), 2)
         wanted = max(np.ceil((grid[1] - grid[0]) / (_FINE * h)) for grid, h in zip(rough, narrow))
@@ -99,6 +100,8 @@ class _Pair:
 
     def _smoothed(self, flat: np.ndarray, count: int) -> np.ndarray:
         """(draws, cells) masses smoothed, each with the kernel of its own covariance."""
+        from scipy.fft import irfft2, rfft2
+
         inverse = np.linalg.inv(self._kernels_of(flat, count))
         a, b, c = (inverse[:, i, j, None, None] for i, j in ((0, 0), (1, 1), (0, 1)))
         x, y = self.lags[0][:, None], self.lags[1][None, :]
