@@ -29,6 +29,10 @@ def test_what_is_sent_of_a_run(tmp_path: Path) -> None:
     assert logged.numbers["quality.method=better"] == pytest.approx(0.55)
     assert logged.numbers["quality"] == pytest.approx(0.45)
     assert logged.numbers["quality.n"] == 2 * (PROMPTS - 1)
+    assert (logged.numbers["quality.missing"], logged.numbers["quality.missing.missing"]) == (2, 2)
+    for name in ("quality", "quality.method=base"):
+        assert logged.numbers[f"{name}.low"] < logged.numbers[name] < logged.numbers[f"{name}.high"]
+    assert logged.numbers["other.missing"] == 0
     assert logged.columns == ["id", "method", "prompt", "output", "quality", "quality_status", "other", "other_status"]
     assert len(logged.rows) == 2 * PROMPTS
     assert logged.rows[11][4:6] == [None, "missing"]

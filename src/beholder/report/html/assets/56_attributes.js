@@ -45,7 +45,7 @@ B.sadBars = function (set, state, choose) {
   const known = rows.filter((one) => one.sad !== null);
   const width = 900, names = 170, right = 235, line = 24, height = rows.length * line + 26;
   const top = Math.max(1e-9, ...known.map((one) => Math.max(one.sad, one.high ?? 0, one.null ?? 0)));
-  const least = Math.max(1e-6, Math.min(top / 10, ...known.map((one) => Math.max(one.sad, 1e-6))));
+  const least = Math.max(1e-6, Math.min(top / 10, ...known.map((one) => Math.max(one.sad, 1e-6)))) / 2;
   const share = (value) => state.log ? Math.max(0, Math.log(Math.max(value, least) / least) / Math.log(top / least)) : value / top;
   const x = (value) => names + share(value) * (width - names - right);
   const svg = B.h("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `SaD of ${set.name}`, class: "bars" });
