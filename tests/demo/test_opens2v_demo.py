@@ -16,6 +16,7 @@ from beholder.demo.stand_ins import ColourDetector, SteadyJudge
 from beholder.media.base import Picture
 from beholder.media.clip_writer import write_clip
 from beholder.protocol_runs import ProtocolRun, finished_run, make_protocol
+from beholder.protocols.opens2v.board import PARTS
 from beholder.protocols.opens2v.official import read_official
 
 TOTAL = "Total v1.1 open"
@@ -92,12 +93,29 @@ def test_official_files_go_round(demo: ProtocolRun, tmp_path: Path) -> None:
     finished = finished_run(demo.run)
     with pytest.raises(UserError, match="one model"):
         protocol.export(finished)  # type: ignore[attr-defined]
-    for name, data in protocol.export(finished, "steady").items():  # type: ignore[attr-defined]
-        (tmp_path / name).write_bytes(data)
-    board = read_official(tmp_path).board(version="1.1", track="open")
-    assert 100 * (board.total or 0) == pytest.approx(
-        demo.results.table("board").number("steady", column=TOTAL).value or -1, abs=1e-9
-    )
+    pytest.importorskip("cv2")
+    table = demo.results.table("board")
+    for model in METHODS:
+        folder = tmp_path / model
+        folder.mkdir()
+        for name, data in protocol.export(finished, model).items():  # type: ignore[attr-defined]
+            (folder / name).write_bytes(data)
+        assert {path.stem for path in folder.iterdir()} == {
+            "aesthetic_score", "motion_amplitude", "motion_smoothness", "facesim", "gmescore", "nexusscore",
+            "naturalscore_1", "naturalscore_2", "naturalscore_3",
+        }  # fmt: skip
+        board = read_official(folder).board(version="1.1", track="open")
+        told = {key: table.number(model, column=PARTS[key].title).value for key in board.parts}
+        for key, part in board.parts.items():
+            assert (part is None) == (told[key] is None), key
+            assert part is None or 100 * part == pytest.approx(told[key], abs=1e-9), key
+        total = table.number(model, column=TOTAL).value
+        assert (board.total is None) == (total is None) == (model == "swapped")
+        assert total is None or 100 * (board.total or 0) == pytest.approx(total, abs=1e-9)
+        faces = json.loads((folder / "facesim.json").read_text())
+        assert set(faces) == {"singleface_1", "faceobj_1"}
+        assert all(set(entry) == {"cur_score"} for entry in faces.values())
+    assert json.loads((tmp_path / "swapped" / "nexusscore.json").read_text()) == {}, "nothing found: no video, no zero"
 
 
 def test_without_mp4_nothing_is_official(demo: ProtocolRun) -> None:

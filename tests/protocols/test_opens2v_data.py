@@ -13,8 +13,10 @@ from tests.metrics.test_natural_score import Judge
 from tests.protocols.test_opens2v_board import SAMPLE, write
 
 from beholder._errors import UserError
-from beholder.protocol_runs import bench, check_data, make_protocol
+from beholder.protocol_runs import bench, check_data, finished_run, make_protocol
+from beholder.protocols.opens2v.board import PARTS
 from beholder.protocols.opens2v.data import subtrack_of
+from beholder.protocols.opens2v.official import read_official
 
 ENTRIES: dict[str, Any] = {
     "singleobj_1": {"img_paths": ["Images/thing/cup/1.png"], "class_label": ["Cup"], "prompt": "a cup",
@@ -172,3 +174,46 @@ def test_the_command_exports(beholder: Callable[..., Any], tmp_path: Path) -> No
         second = json.loads((tmp_path / "official" / model / "naturalscore_2.json").read_text())
         assert second == {"singleobj_1": "error"}
     assert "official files" in done.stderr.lower()
+
+
+def test_parts_from_official_files_are_exported_again(tmp_path: Path) -> None:
+    Judge(["4", "3.25", "no idea"])
+    data = dataset(tmp_path / "data")
+    for stem in ENTRIES:
+        clip(data / "videos" / f"{stem}.webp")
+        # An animation under the name that OpenS2V's scripts look for.
+        (data / "videos" / f"{stem}.webp").rename(data / "videos" / f"{stem}.mp4")
+    official = {**SAMPLE, "gmescore": {"singleobj_1": {"gme_score": 0.5}, "other_9": {"gme_score": 0.9}}}
+    protocol = make_protocol("opens2v", {"from_official": str(write(tmp_path / "files", official))})
+    found = bench(protocol, str(data), metrics=["natural_score(model=judge)"], only=True, out=str(tmp_path / "run"),
+                  store=str(tmp_path / "store"))  # fmt: skip
+    (tmp_path / "again").mkdir()
+    for name, content in protocol.export(finished_run(found.run)).items():  # type: ignore[attr-defined]
+        (tmp_path / "again" / name).write_bytes(content)
+    again = read_official(tmp_path / "again")
+    assert set(again.values) == {"aes", "smooth", "ampl", "face", "gme", "nexus", "natural"}
+    assert again.values["gme"] == {"singleobj_1": 0.5}
+    assert again.runs == {key: [4, 3.25, None] for key in ENTRIES}
+    board, table = again.board(version="1.1", track="open"), found.results.table("board")
+    for key, part in board.parts.items():
+        told = table.number("(all videos)", column=PARTS[key].title).value
+        assert (part is None) == (told is None)
+        assert part is None or 100 * part == pytest.approx(told)
+
+
+def test_a_run_without_smoothness_has_a_partial_sum_that_says_so(beholder: Callable[..., Any], tmp_path: Path) -> None:
+    Judge(["4", "4", "4"])
+    data = dataset(tmp_path / "data")
+    clip(data / "videos" / "singleobj_1.webp")
+    done = beholder(
+        "bench", "opens2v", data, "-o", tmp_path / "run", "-m", "natural_score(model=judge,frames=uniform:4)", "--only",
+        "--store", tmp_path / "store", "--max-failed", "1", "--as", "json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    tables = {table["name"]: table for table in json.loads(done.stdout)["protocol"]["tables"]}
+    own = {number["column"]: number for number in tables["board"]["numbers"] if number["source"] is None}
+    assert own["Total v1.1 open"]["value"] is None
+    assert "Smoothness" in own["Total v1.1 open"]["note"]
+    assert own["Partial sum"]["value"] == pytest.approx(100 * 0.24 * 0.75)
+    assert "Smoothness" in own["Partial sum"]["note"]
+    assert "0.24" in own["Partial sum"]["note"] or "24" in own["Partial sum"]["note"]

@@ -122,19 +122,24 @@ def official_bytes(
     """The files by name, for values by part and stem; a stem without a value is left out.
 
     Args:
-        values: of all parts but natural.
+        values: of all parts but natural; a part without any value has a file that says so.
         runs: of natural: marks by stem, None for a pass without one ("error", as OpenS2V's script writes).
     """
     made: dict[str, dict[str, Any]] = {}
     for key, (name, keys) in FILES.items():
-        if values.get(key):
+        if key in values:
             made[name] = {stem: {keys[0]: value} for stem, value in values[key].items()}
     for at in range(max((len(marks) for marks in runs.values()), default=0)):
         marked = {stem: marks[at] for stem, marks in runs.items() if at < len(marks)}
         made[f"naturalscore_{at + 1}"] = {
-            stem: "error" if mark is None else f"{mark:g}" for stem, mark in marked.items()
+            stem: "error" if mark is None else _mark_text(mark) for stem, mark in marked.items()
         }
     return {f"{name}.json": json.dumps(content, indent=4).encode() for name, content in made.items()}
+
+
+def _mark_text(mark: float) -> str:
+    """A mark as OpenS2V's judge writes it ("4"), with all its digits where it has more."""
+    return f"{mark:g}" if float(f"{mark:g}") == mark else repr(float(mark))
 
 
 def _kind_of(stem: str) -> str | int | None:

@@ -147,6 +147,9 @@ class OpenS2V(Protocol):
     def export(self, finished: Finished, method: str | None = None) -> dict[str, bytes]:
         """OpenS2V's own files of one model's videos, by name; a video without an official value is left out.
 
+        Parts that were taken from official files (`from_official`) are written again, so that the folder makes the
+        totals of this run. Without a video in OpenS2V's container there are no files.
+
         Args:
             finished: the run.
             method: the model; the only one when None.
@@ -158,14 +161,24 @@ class OpenS2V(Protocol):
         mine = rows.of(_one_of(rows.names, method))
         outputs = finished.column("output")
         chosen = [int(at) for at in mine if os.path.splitext(str(outputs[at]))[1].lower() == OFFICIAL]
+        if not chosen:
+            return {}
         values: dict[str, dict[str, float]] = {}
         runs: dict[str, list[float | None]] = {}
-        for key, column in rows.columns.items():
-            if key == "natural":
+        for key in weights(self.version, self.track):
+            column = rows.columns.get(key)
+            _, source = rows.values(key, mine)
+            if source is not None and rows.official is not None:
+                stems = {rows.stems[at] for at in mine}
+                if key == "natural":
+                    runs = {stem: marks for stem, marks in rows.official.runs.items() if stem in stems}
+                else:
+                    values[key] = {stem: v for stem, v in rows.official.values[key].items() if stem in stems}
+            elif column is not None and key == "natural":
                 runs = {rows.stems[at]: list(column.runs[at]) for at in chosen if column.runs[at]}
-                continue
-            told = {rows.stems[at]: float(column.values[at]) for at in chosen}
-            values[key] = {stem: value for stem, value in told.items() if value == value}
+            elif column is not None:
+                told = {rows.stems[at]: float(column.values[at]) for at in chosen}
+                values[key] = {stem: value for stem, value in told.items() if value == value}
         return official_bytes(values, runs)
 
     def _rows(self, finished: Finished) -> Rows:
