@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +126,32 @@ def test_methods_and_groups_have_values_of_their_own(tmp_path: Path, settings: d
     assert {group for group in found if group and group[0] in "xy"} == {("x",), ("y",)}
     # Outputs of two methods for one prompt are not seeds of one another.
     assert by_group(run, "diversity")[()].n_units == 12
-    shown = run.summarise(by="prompt")
-    told = next(row for row in shown if row.label == "fd" and not row.group)
-    assert "--by prompt" in told.note
+
+
+def test_groups_that_a_run_was_not_asked_for_are_measured_from_what_it_keeps(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    gen = pictures(tmp_path / "g", 40, style="xxyy", rare=["r", *"s" * 39])
+    real = pictures(tmp_path / "r", 20, seed=1)
+    encoder = counting("sets-groups")
+    settings["model"] = "sets-groups"
+    metrics = ["clip_score", "fd", "recall", "diversity"]
+    plain = evaluate(gen, metrics=metrics, real=real, n=15, out=str(tmp_path / "o"), **settings)
+    made = encoder.prepared
+    asked = evaluate(gen, metrics=metrics, real=real, n=15, by="style", out=str(tmp_path / "p"), **settings)
+    opened = Run(plain.path)
+    assert opened.summarise(by="style") == asked.summary
+    assert encoder.prepared == made
+    (rare,) = [row for row in opened.summarise(by="rare") if row.label == "fd" and row.group == {"rare": "r"}]
+    assert (rare.value, rare.n) == (None, 1)
+    assert "1 generated and 20 real" in rare.note
+    assert {row.label for row in opened.summarise(by="rare", measure_sets=False) if row.group} == {"clip_score"}
+    shutil.rmtree(settings["store"])
+    whole = next(row for row in Run(plain.path).summarise(by="style") if row.label == "fd")
+    assert whole.group == {}
+    assert whole.value is not None
+    assert "not there" in whole.note
+    assert "with --by style" in whole.note
 
 
 def test_pictures_without_features_are_counted_on_both_sides(tmp_path: Path, settings: dict[str, Any]) -> None:
@@ -253,7 +277,8 @@ def test_later_looks_at_a_run_with_sets(tmp_path: Path, settings: dict[str, Any]
         out = str(tmp_path / f"run-{name}")
         runs.append(evaluate(str(data), metrics=["clip_score", "fd"], real=real, out=out, **settings))
     verified = beholder.verify(runs[0])
-    assert [item.label for item in verified.metrics] == ["clip_score"]
+    assert [(item.label, item.note is None) for item in verified.metrics] == [("clip_score", True), ("fd", False)]
+    assert verified.passed
     assert gate(runs[0], require=["fd>=0"]).passed
     assert not gate(runs[0], require=["fd<=0"]).passed
     for allowed, outcome in ((1e6, "pass"), (0.0, "inconclusive")):

@@ -55,7 +55,8 @@ def group_bars(
             continue
         mine = {side.method: place for place, side in enumerate(sides) if side.run == name}
         split = None not in mine
-        for item in run.summarise(by=list(dict.fromkeys(["method", column])) if split else [column]):
+        by = list(dict.fromkeys(["method", column])) if split else [column]
+        for item in run.summarise(by=by, measure_sets=False):
             if column not in item.group or not item.headline or item.label not in found:
                 continue
             side = mine.get(str(item.group["method"]) if split else None)

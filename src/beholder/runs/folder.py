@@ -5,7 +5,7 @@ journal.bin      append-only log of scored chunks (see journal.py)
 scores.parquet   one row a sample, in the order of the input; scores.csv the same for other tools
 summary.json     aggregates with intervals and counts by status
 sets.json        values of metrics of whole sets, where there are such metrics
-real.parquet     in a part of a run: its share of the real set, or real.npz, for `merge` (see set_parts.py)
+real.parquet     keys of the real set's features, or real.npz, its mean and covariance (see set_parts.py)
 """
 
 from __future__ import annotations

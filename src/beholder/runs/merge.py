@@ -25,6 +25,7 @@ from beholder.runs.plan import PlannedMetric, of_sets
 from beholder.runs.progress import NoProgress, Progress
 from beholder.runs.results import Run
 from beholder.runs.set_parts import JoinedSets, SetPart, measure_parts
+from beholder.runs.set_values import SetAsk
 from beholder.runs.shards import PARTS
 from beholder.runs.store import FeatureStore
 
@@ -328,7 +329,11 @@ def _sets(
     if of_sets(planned):
         progress.stage("measuring sets", None)
     return measure_parts(
-        [SetPart(part.path, part.header["shard"]) for part in parts], header["asked"], reader, frames, planned
+        [SetPart(part.path, part.header["shard"]) for part in parts],
+        SetAsk.of(header["asked"]),
+        reader,
+        frames,
+        planned,
     )
 
 

@@ -39,6 +39,7 @@ class Run:
     def __init__(self, path: str | Path, *, metrics: Mapping[str, SampleMetric] | None = None) -> None:
         self.path = Path(path)
         self._own = dict(metrics or {})
+        self._groups: dict[tuple[str, ...], list[Summary]] = {}
         try:
             self.header: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
             if not isinstance(self.header, dict) or not self.header.keys() >= _HEADER:
@@ -124,8 +125,16 @@ class Run:
             pass  # a killed process leaves scores without a summary; it is made of them alone
         return self.summarise(by=[name for name in self.header["asked"]["by"] if name in self.columns])
 
-    def summarise(self, by: str | Sequence[str] = ()) -> list[Summary]:
+    def summarise(self, by: str | Sequence[str] = (), *, measure_sets: bool = True) -> list[Summary]:
         """Aggregates over all samples and by a column, or the combination of some; never a new run.
+
+        Metrics of whole sets are measured for groups that the run was not asked for, from the features in its store:
+        for neighbours and kernels that takes as long as it took in the run. Where they are no longer there, the value
+        of all samples says so in its note.
+
+        Args:
+            by: columns.
+            measure_sets: False leaves such groups of metrics of whole sets away.
 
         Raises:
             OptionError: a column that holds a metric's values.
@@ -154,21 +163,35 @@ class Run:
                 found = other_summaries(summarise_table(part, named, finish, by=by, **settings), aggregate)
                 at = max(place for place, row in enumerate(rows) if row.label == label) + 1
                 rows[at:at] = found
-        return [*with_copies(rows, self.header["metrics"]), *self._set_values(by)]
+        return [*with_copies(rows, self.header["metrics"]), *self._set_values(by, measure=measure_sets)]
 
-    def _set_values(self, by: Sequence[str]) -> list[Summary]:
-        """Values of metrics of whole sets as the run made them: of all samples, by method, and by its own columns."""
+    def _set_values(self, by: Sequence[str], *, measure: bool) -> list[Summary]:
+        """Values of metrics of whole sets: as the run made them, and for groups that it was not asked for."""
         rows = read_sets(self.path)
         kept = {frozenset(), frozenset({"method"}), frozenset(by)}
         made = {frozenset(row.group) for row in rows}
         found = [row for row in rows if frozenset(row.group) in kept]
-        if not by or frozenset(by) in made:
+        if not rows or not by or frozenset(by) in made:
             return found
-        told = f"not made by {', '.join(by)}: give the command of the run again with --by {' --by '.join(by)}"
+        told = "not asked for"
+        if measure and self.finished:
+            try:
+                return _by_metric([*found, *self._measured(tuple(by))])
+            except UserError as error:
+                told = str(error)
+        told = f"no values by {', '.join(by)} ({told}): give the command of the run again with --by {' --by '.join(by)}"
         return [
             replace(row, note="; ".join(part for part in (row.note, told) if part)) if not row.group else row
             for row in found
         ]
+
+    def _measured(self, by: tuple[str, ...]) -> list[Summary]:
+        """Values of set metrics by some columns, measured once."""
+        from beholder.runs.set_groups import measure_groups
+
+        if by not in self._groups:
+            self._groups[by] = measure_groups(self.path, self.header, by, self._own)
+        return self._groups[by]
 
     def _finisher(self, item: Mapping[str, Any]) -> Callable[[float], float]:
         """What a metric does to an aggregate. Most take the mean as it is, so the metric itself need not be here."""
@@ -224,6 +247,12 @@ class Run:
             if group_name(item["label"]) in table.column_names:
                 table = with_final_scores(table, item["label"], self._metric(item))
         return table if names is None else table.select([name for name in names if name in table.column_names])
+
+
+def _by_metric(rows: Sequence[Summary]) -> list[Summary]:
+    """Rows of one metric behind one another, in the order of the metrics."""
+    order = {label: at for at, label in enumerate(dict.fromkeys(row.label for row in rows))}
+    return sorted(rows, key=lambda row: order[row.label])
 
 
 def write_sets(folder: Path, rows: Sequence[Summary]) -> None:

@@ -44,7 +44,7 @@ from beholder.runs.real import (
 )
 from beholder.runs.results import Run
 from beholder.runs.set_features import OneShelf
-from beholder.runs.set_parts import describe_part, write_share
+from beholder.runs.set_parts import describe_sets, write_share
 from beholder.runs.set_values import SetAsk, SetValues
 from beholder.runs.shards import Shard, ShardSource, parse_shard, part_folder
 from beholder.runs.store import FeatureStore, default_store
@@ -153,6 +153,16 @@ class Session:
         values = SetValues(asked, OneShelf(self.store), spaces, self.real, self._real_keys)
         return values.summaries(self.journal, frames, self.plan.metrics)
 
+    def _keep_sets(self, frames: Sequence[Frame]) -> None:
+        """Keeps what later looks at other groups of the sets need."""
+        header, store = self.folder.header, str(self.store.folder) if self.store.folder is not None else None
+        header.pop("sets", None)
+        if store is not None:
+            header.update(describe_sets(self.plan, self.config, self.real, Shard(0, 1), store))
+        if "sets" in header:
+            header["sets"]["frames"] = [frame.header["chunk"] for frame in frames]
+        write_share(self.folder.path, self.real, self._real_keys, header.get("sets", {}).get("real"))
+
     def finish(self, frames: Sequence[Frame]) -> Run:
         """Writes tables and summary of the scored frames; of a part only which frames it has, for `merge`."""
         self.scorer.release()
@@ -172,6 +182,7 @@ class Session:
             self.folder.finish("part")
             return Run(self.folder.path)
         sets = self._set_values(frames)
+        self._keep_sets(frames)
         told = damaged if self.real is None else [*damaged, *self._real_keys.notices(self.real.name)]
         self.progress.stage("writing tables", None)
         return write_results(
@@ -216,7 +227,7 @@ def execute(
     if config.shard is not None:
         source = ShardSource(source, parse_shard(config.shard))
         opened = share_of_real(opened, source.shard)
-        part = source.describe(config.data) | describe_part(plan, config, opened, source.shard)
+        part = source.describe(config.data) | describe_sets(plan, config, opened, source.shard, config.store)
     session = Session(config, plan, source_name=source.name, progress=progress, part=part, real=opened)
     of_models = [text for model in plan.models.values() for text in model_notices(model, dtype=config.dtype)]
     for text in (*source.notices, *of_models):

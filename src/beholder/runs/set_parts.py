@@ -1,9 +1,9 @@
-"""Metrics of whole sets in a run in parts: what each part keeps for them, and how they are measured over all parts.
+"""What a run keeps for metrics of whole sets, so that they can be measured later: over all parts, or by other groups.
 
 A part keeps the keys of its rows' features in its journal, the features in its store, and its share of the real set:
 shard i of N encodes the pictures from ⌊i·m/N⌋ to ⌊(i+1)·m/N⌋ of m. Their keys lie in `real.parquet`. Mean and
 covariance count as one picture, so one shard keeps a copy, in `real.npz`. `merge` then measures the sets once, as one
-process does.
+process does. A run in one process keeps the same, as its only part.
 """
 
 from __future__ import annotations
@@ -40,19 +40,27 @@ _SCHEMA = pa.schema([("label", pa.string()), ("key", pa.binary()), ("status", pa
 
 
 class SetPart(NamedTuple):
-    """A part as far as sets are concerned.
+    """A part as far as sets are concerned, or a whole run.
 
     Args:
         path: its folder.
-        shard: what its header says of it.
+        shard: what its header says of it: "count" and "sets".
     """
 
     path: Path
     shard: Mapping[str, Any]
 
 
-def describe_part(plan: Plan, config: RunConfig, real: Real | None, shard: Shard) -> dict[str, Any]:
-    """What the header of a part says of its sets: where the features lie, and its share of the real set."""
+def describe_sets(plan: Plan, config: RunConfig, real: Real | None, shard: Shard, store: str | None) -> dict[str, Any]:
+    """What a header says of a part's sets, or of a whole run's: where the features lie, and its share of the real set.
+
+    Args:
+        plan: the metrics.
+        config: the settings.
+        real: the share of the real set.
+        shard: which part.
+        store: the feature store; None where a part has one of its own.
+    """
     if not of_sets(plan.metrics):
         return {}
     spaces = {
@@ -61,7 +69,7 @@ def describe_part(plan: Plan, config: RunConfig, real: Real | None, shard: Shard
     return {
         "sets": {
             "spaces": spaces,
-            "store": None if config.store is None else os.path.abspath(os.path.expanduser(config.store)),
+            "store": None if store is None else os.path.abspath(os.path.expanduser(store)),
             "real": None if real is None else _describe_share(real, config.real, shard),
         }
     }
@@ -113,7 +121,7 @@ class JoinedSets(NamedTuple):
 
 def measure_parts(
     parts: Sequence[SetPart],
-    asked: Mapping[str, Any],
+    asked: SetAsk,
     reader: FrameReader,
     frames: Sequence[Frame],
     metrics: Sequence[PlannedMetric],
@@ -122,7 +130,7 @@ def measure_parts(
 
     Args:
         parts: in the order of their rows; the numbers of the frames' parts are theirs.
-        asked: the settings of the run.
+        asked: how.
         reader: reads frames.
         frames: in the order of the input.
         metrics: those of the run.
@@ -146,7 +154,7 @@ def measure_parts(
     first = parts[0].shard["sets"]["spaces"]
     spaces = {label: SetSpaces(*(Space(**space) for space in given)) for label, given in first.items()}
     with closing(PartShelves([_shelf(part) for part in parts])) as shelves:
-        values = SetValues(SetAsk.of(asked), shelves, spaces, real, keys)
+        values = SetValues(asked, shelves, spaces, real, keys)
         summaries = values.summaries(reader, frames, metrics)
     return JoinedSets(
         summaries, [] if real is None else keys.notices(real.name), describe_real(real, keys.rows)

@@ -41,12 +41,14 @@ class SetAsk:
         seed, level: of the intervals; the seed also draws pictures.
         n: pictures that are drawn of each set, or None.
         by: columns to group by.
+        alone: True measures the groups of `by` and nothing else.
     """
 
     seed: int
     level: float
     n: int | None
     by: tuple[str, ...]
+    alone: bool = False
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> SetAsk:
@@ -78,12 +80,12 @@ class SetValues:
         """Values of every metric of sets: over all samples, by method where there are several, and by the run's groups.
 
         Raises:
-            OptionError: a metric has a value in no group.
+            OptionError: a metric has a value in no group, and more than groups were asked for.
         """
         found: list[Summary] = []
         for planned in of_sets(metrics):
             rows, faults = self._of_metric(reader, frames, planned)
-            if faults and not any(row.value is not None for row in rows):
+            if not self._asked.alone and faults and not any(row.value is not None for row in rows):
                 raise OptionError(faults[0][0], got=faults[0][1], fix=faults[0][2] or None)
             found += rows
         return found
@@ -91,7 +93,7 @@ class SetValues:
     def _of_metric(
         self, reader: FrameReader, frames: Sequence[Frame], planned: PlannedMetric
     ) -> tuple[list[Summary], list[Fault]]:
-        groups = _read_groups(reader, frames, planned, self._asked.by)
+        groups = _read_groups(reader, frames, planned, self._asked)
         rows: list[Summary] = []
         faults: list[Fault] = []
         for group, own in groups.items():
@@ -154,12 +156,13 @@ def _is_drawn(metric: SetMetric) -> bool:
 
 
 def _read_groups(
-    reader: FrameReader, frames: Sequence[Frame], planned: PlannedMetric, by: Sequence[str]
+    reader: FrameReader, frames: Sequence[Frame], planned: PlannedMetric, asked: SetAsk
 ) -> dict[Group, _Rows]:
     """Rows of every group: all samples first, then by method where there are several, then by the run's columns."""
     key, status = key_name(planned.label), score_names(planned.label)[1]
-    groupings = list(dict.fromkeys([(), ("method",), tuple(by)]))
-    groups: dict[Group, _Rows] = {(): _Rows([], Counter())}
+    by = asked.by
+    groupings = [by] if asked.alone else list(dict.fromkeys([(), ("method",), by]))
+    groups: dict[Group, _Rows] = {} if asked.alone else {(): _Rows([], Counter())}
     units: dict[tuple[Any, ...], int] = {}
     for row in _rows(reader, frames, [key, status, *_UNIT, *by]):
         prompt = row["prompt_id"] if row["prompt_id"] is not None else row["prompt"]
@@ -171,7 +174,7 @@ def _read_groups(
             else:
                 group.lost[str(row[status])] += 1
     methods = [group for group in groups if [name for name, _ in group] == ["method"]]
-    if len(methods) < 2 and tuple(by) != ("method",):
+    if len(methods) < 2 and by != ("method",):
         for alone in methods:
             del groups[alone]
     order = {columns: at for at, columns in enumerate(groupings)}
