@@ -24,6 +24,7 @@ from beholder.runs.store import FeatureStore
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """|new − old| up to ABSOLUTE + RELATIVE · |old| counts as the same number: other hardware rounds otherwise."""
 
+_OF_SETS = "it is of whole sets, not of rows; run it again to see"
 _UNUSED = ("out", "by", "store", "overwrite", "workers", "max_failed", "batch_size", "metrics", "model")
 
 
@@ -112,6 +113,7 @@ def verify(
         raise UserError("only a finished run can be verified", got=str(found.path), fix="Run the same command again")
     config = run_config(found, data=data, device=device, cache_dir=cache_dir, offline=offline)
     entries = [entry for entry in found.header["metrics"] if entry["label"] in found.sample_labels]
+    of_sets = [entry for entry in found.header["metrics"] if entry["label"] not in found.sample_labels]
     if not entries:
         raise UserError("a run of metrics of whole sets has no rows to verify", got=str(found.path))
     asked = [str(entry["identity"]) for entry in entries]
@@ -128,7 +130,8 @@ def verify(
         metrics=tuple(
             _compare(label, planned.metric.identity, old, new, skip=_depends_on_others(found, label))
             for label, planned in zip(labels, plan.metrics, strict=True)
-        ),
+        )
+        + tuple(VerifiedMetric(str(entry["label"]), str(entry["identity"]), note=_OF_SETS) for entry in of_sets),
         gone=tuple(name for name in old if name not in new),
         changes=tuple(identity_warnings([("the run", found.header), ("today", header)])),
     )

@@ -38,7 +38,8 @@ class Logged:
         name: the run's name.
         folder: its folder.
         config: what its numbers depend on, flat.
-        numbers: headline values, ends of intervals and n: "clip_score", "clip_score.low", "clip_score.method=a".
+        numbers: headline values, ends of intervals, n and missing by status: "clip_score", "clip_score.low",
+            "clip_score.n", "clip_score.missing", "clip_score.missing.unreadable", "clip_score.method=a".
         columns: columns of the table of samples.
         rows: its rows.
         pictures: (caption, picture) of the worst samples by each metric.
@@ -117,12 +118,15 @@ def collect_log(run: Run, name: str) -> Logged:
 def _numbers(run: Run) -> dict[str, float]:
     found: dict[str, float] = {}
     for item in run.summary:
-        if not item.headline or item.value is None:
+        if not item.headline:
             continue
         # No slash: stores of files make folders of it, and a number cannot be both a file and a folder.
         name = ".".join([item.label, *(f"{column}={value}" for column, value in item.group.items())])
-        ends = {"low": item.low, "high": item.high, "n": float(item.n)}
-        found |= {name: item.value} | {f"{name}.{end}": value for end, value in ends.items() if value is not None}
+        missing = {f"missing.{status}": float(count) for status, count in item.n_missing.items() if count}
+        facts = {"low": item.low, "high": item.high, "n": float(item.n), "missing": sum(missing.values()), **missing}
+        # A metric without a value still has its counts.
+        found |= {} if item.value is None else {name: item.value}
+        found |= {f"{name}.{fact}": value for fact, value in facts.items() if value is not None}
     return found
 
 
