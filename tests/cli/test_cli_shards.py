@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,18 @@ def test_an_estimate_is_the_sum_of_the_stages_that_follow_each_other() -> None:
     found = speed.estimate(3000, 10, price=5.0)
     assert found.hours == pytest.approx((3000 * 1.2 / 10 + 36) / 3600)
     assert found.money == pytest.approx(found.hours * 50)
+
+
+def test_set_metrics_of_shards_are_shown_by_columns_that_nobody_asked_for(beholder: Cli, data: Path) -> None:
+    for index in range(3):
+        done = beholder("run", data, "-m", f"vendi(model={FAKE})", "-o", "run", "--shard", f"{index}/3")
+        assert done.exit_code == 0, done.stderr
+    assert beholder("merge", "run").exit_code == 0
+    rows = json.loads(beholder("show", "run", "--by", "method", "--as", "json").stdout)["rows"]
+    assert len(rows) == 2
+    assert all(row["value"] >= 1 for row in rows)
+    shutil.rmtree(Path("run") / "parts")
+    gone = beholder("show", "run", "--by", "prompt")
+    assert gone.exit_code == 0
+    assert "no values by prompt" in gone.stderr
+    assert "--by prompt" in gone.stderr

@@ -125,6 +125,18 @@ def test_statistics_of_a_file_go_along(tmp_path: Path, known: bool) -> None:
     equal(one, beholder.merge(run))
 
 
+def test_joined_parts_are_measured_by_other_groups_later(tmp_path: Path) -> None:
+    data, files = generated(tmp_path), photographs(tmp_path)
+    settings: dict[str, Any] = {"metrics": ["fd", "vendi"], "real": str(files), "max_failed": 0.1, "n": 9}
+    asked = local(tmp_path, data, by=["style"], **settings)
+    run = beholder.merge(sharded(tmp_path, data, **settings))
+    assert Run(run.path).summarise(by="style") == asked.summary
+    shutil.rmtree(run.path / "parts" / "2-of-3")
+    later = Run(run.path).summarise(by="style")
+    assert all(not row.group for row in later if row.label == "fd" and "style" in row.group)
+    assert "with --by style" in next(row for row in later if row.label == "fd" and not row.group).note
+
+
 def test_parts_on_one_store_and_parts_that_moved(tmp_path: Path) -> None:
     data, files = generated(tmp_path), photographs(tmp_path)
     settings: dict[str, Any] = {"metrics": ["fd", "vendi"], "real": str(files), "max_failed": 0.1}

@@ -79,7 +79,19 @@ def table_view(run: Run, *, name: str | None = None, by: Sequence[str] | None = 
         summaries = run.summary
     else:
         summaries = run.summarise(by=tuple(by)) if by else run.summary
+        _say_not_grouped(summaries, set(by))
     return RunView(name or run.path.name or str(run.path), run.header, _grouped_by(summaries, set(by)))
+
+
+def _say_not_grouped(summaries: Sequence[Summary], columns: set[str]) -> None:
+    """Says why metrics of whole sets have no row in a table by some columns."""
+    there = {item.label for item in summaries if set(item.group) == columns}
+    told: dict[str, list[str]] = {}
+    for item in summaries:
+        if item.aggregate == "set" and not item.group and item.label not in there and item.note:
+            told.setdefault(item.note, []).append(item.label)
+    for note, labels in told.items():
+        say(f"Note: {', '.join(labels)}: {note}")
 
 
 def has_methods(run: Run) -> bool:

@@ -42,8 +42,10 @@ def write_fitted(path: str | Path, fit: Fit, n: int | None, about: dict[str, Any
     from beholder.runs.atomic import write_atomic
 
     sink = io.BytesIO()
-    known = {} if n is None else {"n": np.int64(n)}
-    np.savez(sink, mu=fit.mean, sigma=fit.cov, about=np.array(json.dumps(about, sort_keys=True)), **known)
+    arrays: dict[str, Any] = {"mu": fit.mean, "sigma": fit.cov, "about": np.array(json.dumps(about, sort_keys=True))}
+    if n is not None:
+        arrays["n"] = np.int64(n)
+    np.savez(sink, **arrays)
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(Path(path), sink.getvalue())

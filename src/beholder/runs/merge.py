@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -289,6 +290,7 @@ def _joined_header(parts: Sequence[Part], out: Path) -> dict[str, Any]:
     header["parts"] = [
         {
             **{name: part.header["shard"][name] for name in ("index", "count", "start", "stop")},
+            "path": _path_from(part.path, out),
             "started": part.header["started"],
             "finished": part.header["finished"],
             "versions": part.header["versions"],
@@ -297,6 +299,12 @@ def _joined_header(parts: Sequence[Part], out: Path) -> dict[str, Any]:
         for part in parts
     ]
     return header
+
+
+def _path_from(part: Path, out: Path) -> str:
+    """Where a part lies: as seen from the run folder where it lies in it, else from the root."""
+    one, whole = part.absolute(), out.absolute()
+    return str(one.relative_to(whole)) if one.is_relative_to(whole) else str(one)
 
 
 def _notices(parts: Sequence[Part]) -> list[str]:
@@ -335,6 +343,30 @@ def _sets(
         frames,
         planned,
     )
+
+
+def measure_joined(run: Path, header: Mapping[str, Any], metrics: Sequence[PlannedMetric], asked: SetAsk) -> JoinedSets:
+    """Measures the sets of a run that was joined, from its parts, in another way than then.
+
+    Args:
+        run: the run folder.
+        header: its header.
+        metrics: its set metrics.
+        asked: how.
+
+    Raises:
+        UserError: the parts are no longer there, or no longer those that were joined.
+    """
+    parts = find_parts([run / part.get("path", "?") for part in header["parts"]])
+    _check_identity(parts)
+    _check_rows(parts)
+    if parts[0].header["plan_key"] != header["plan_key"]:
+        raise UserError("the parts must be those that were joined", got="parts of another run")
+    with closing(PartsReader(parts)) as reader:
+        frames = _frames(parts, reader)
+        return measure_parts(
+            [SetPart(part.path, part.header["shard"]) for part in parts], asked, reader, frames, metrics
+        )
 
 
 def _take_over(parts: Sequence[Part], store: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,8 @@ from beholder._identity import parse_spec
 from beholder.metrics.base import SampleMetric, make_metric
 from beholder.records import Summary
 from beholder.runs.journal import Journal
-from beholder.runs.plan import PlannedMetric, of_sets
+from beholder.runs.merge import measure_joined
+from beholder.runs.plan import PlannedMetric
 from beholder.runs.set_parts import SetPart, measure_parts
 from beholder.runs.set_values import SetAsk
 
@@ -35,14 +37,16 @@ def measure_groups(
         UserError: the run does not keep what is needed, or its features are no longer there.
     """
     kept = header.get("sets")
-    if kept is None:
-        raise UserError("the run must keep where its features are", got="a run that was joined, or made before it did")
+    if kept is None and not header.get("parts"):
+        raise UserError("the run must keep where its features are", got="one that an older version made")
     metrics = [
         PlannedMetric(own.get(item["label"]) or make_metric(parse_spec(item["identity"])), item["label"], ())
         for item in header["metrics"]
         if item["info"].get("kind") == "set"
     ]
-    asked = SetAsk.of({**header["asked"], "by": list(by)})
+    asked = dataclasses.replace(SetAsk.of({**header["asked"], "by": list(by)}), alone=True)
+    if kept is None:
+        return measure_joined(path, header, metrics, asked).summaries
     try:
         journal = Journal(path / "journal.bin", write=False)
     except OSError as error:
@@ -52,6 +56,4 @@ def measure_groups(
         if len(frames) < len(kept["frames"]):
             raise UserError("the run's journal must be whole", got=f"{len(frames)} of {len(kept['frames'])} frames")
         part = SetPart(path, {"count": 1, "sets": kept})
-        return measure_parts(
-            [part], SetAsk(asked.seed, asked.level, asked.n, asked.by, alone=True), journal, frames, of_sets(metrics)
-        ).summaries
+        return measure_parts([part], asked, journal, frames, metrics).summaries
