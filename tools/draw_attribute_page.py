@@ -58,7 +58,7 @@ def evaluate(root: Path, name: str, ref: str, gen: Mapping[str, str]) -> list[di
     )  # fmt: skip
     PAGE.mkdir(parents=True, exist_ok=True)
     last = slug(list(gen)[-1])
-    for figure in {"a": ("sad", "overlay-a-cat"), "b": ("pad",), "c": ("r_sad", "placement"), "d": ("r_sad",)}[name]:
+    for figure in {"a": ("sad", "overlay-a-cat"), "b": ("pad",), "c": ("r_sad", "placement", "regional_kl"), "d": ("r_sad",)}[name]:
         shutil.copy(root / name / "pictures" / last / f"{figure}.png", PAGE / f"{name}-{figure}.png")
     pairs = {(row["set"], row["first"], row["second"]): row for row in run.pairs.to_pylist()}
     rows = []

@@ -10,7 +10,7 @@ from PIL import Image
 from tests.attributing.attribute_sets import draw_set
 
 import beholder
-from beholder.report.attribute_plots import pad_matrix, placement_arrows, r_sad_maps, sad_bars, save
+from beholder.report.attribute_plots import pad_matrix, placement_arrows, r_sad_maps, regional_maps, sad_bars, save
 from beholder.report.palettes import DIVERGING, SEQUENTIAL, decode, encode, lightness, palette
 
 # Machado, Oliveira and Fernandes 2009, severity 1, in linear light.
@@ -58,7 +58,17 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_figure_is_there(drawn: Path) -> None:
     names = {path.name for path in (drawn / "pictures" / "generated").iterdir()}
-    stems = {"sad", "pad", "r_sad", "placement", "examples-a-cat", "examples-a-dog", "overlay-a-cat", "overlay-a-dog"}
+    stems = {
+        "sad",
+        "pad",
+        "r_sad",
+        "regional_kl",
+        "placement",
+        "examples-a-cat",
+        "examples-a-dog",
+        "overlay-a-cat",
+        "overlay-a-dog",
+    }
     assert names == {f"{stem}.{form}" for stem in stems for form in ("png", "svg")}
     for path in (drawn / "pictures" / "generated").glob("*.png"):
         with Image.open(path) as picture:
@@ -73,6 +83,7 @@ def test_the_same_figure_has_the_same_bytes(drawn: Path, tmp_path: Path) -> None
         lambda: sad_bars(rows, score="ra_clip_score"),
         lambda: pad_matrix(run.pairs.to_pylist(), ["a cat", "a dog"]),
         lambda: r_sad_maps(rows, maps, None),
+        lambda: regional_maps(rows, maps, None),
         lambda: placement_arrows(rows, maps, None),
     ):
         first, second = save(make(), tmp_path, "one"), save(make(), tmp_path, "two")

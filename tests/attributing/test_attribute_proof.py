@@ -59,7 +59,7 @@ def test_c_a_moved_prior_shows_in_the_place_alone(tmp_path: Path) -> None:
         "same": draw_set(tmp_path / "same", N, shares, seed=2, prior=at(0.3)),
         "moved": draw_set(tmp_path / "moved", N, shares, seed=3, prior=at(0.7)),
     }
-    found = evaluate(ref, gen, tmp_path / "run")
+    found = evaluate(ref, gen, tmp_path / "run", regions=4)
     same, moved = found["same"][0], found["moved"][0]
     for row in (same, moved):
         assert row["sad_p"] > 0.01, "where it is moves no score"
@@ -80,6 +80,13 @@ def test_c_a_moved_prior_shows_in_the_place_alone(tmp_path: Path) -> None:
     assert maps["significant"][0][:, 4:].any()
     middle = [np.sign(difference[4, column]) for column in (2, 5)]
     assert middle == [1.0, -1.0]
+    # The regional divergence is largest where the cats came to: there the reference hardly varies.
+    assert same["regional_kl_p"] > 0.01 >= moved["regional_kl_p"]
+    regions = maps["regional_kl"][0]
+    assert regions.shape == (4, 4)
+    assert regions[1:3, 3].min() > 3 * max(regions[0, :2].max(), regions[3, :2].max())
+    assert regions[1:3].min() > moved["regional_kl_null_level"]
+    assert (maps["regional_kl_p"][0][1:3] < 0.05).all()
 
 
 def test_d_a_lower_frequency_leaves_the_place(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from tests.oracle_encoder import GRID, Thing, oracle_scores, scatter
 from beholder._errors import OptionError
 from beholder.functional.densities import scott
 from beholder.functional.divergence import gaussian_null_mean
-from beholder.functional.maps import mar_noise_floor
+from beholder.functional.maps import mar_noise_floor, with_squares
 from beholder.functional.pair_densities import pad_kde, pair_grids
 from beholder.stats.map_sets import MOST_IMAGES, JudgedMap, MapSettings, MapUnits, judge_maps
 from beholder.stats.pair_draws import MOST_PAIR_UNITS, Side, pair_divergences
+from beholder.stats.region_sets import judge_regions
 from beholder.stats.resample import bootstrap_counts, deal, judge, split_marks
 from beholder.stats.score_sets import ScoreSettings, judge_scores
 
@@ -343,3 +344,55 @@ def test_draws() -> None:
     marks = split_marks(rng, 500, 10, 4)
     assert marks.sum(axis=1).tolist() == [4.0] * 500
     assert marks.mean(axis=0) == pytest.approx(np.full(10, 0.4), abs=0.08)
+
+
+def region_units(pictures: list[list[Thing]], *, seed: int) -> MapUnits:
+    made = MapUnits((1, 32))
+    rng = np.random.default_rng(seed)
+    made.add([rng.bytes(16) for _ in pictures], with_squares(oracle_scores(pictures, 1, seed=seed).maps, GRID, 4))
+    return made
+
+
+def test_regions_by_hand_and_their_draws() -> None:
+    ref, gen = scatter(120, shares=[0.8], seed=1, x=2.0), scatter(100, shares=[0.8], seed=2, x=6.0)
+    found = judge_regions(region_units(ref, seed=1), region_units(gen, seed=2), MAPS)[0]
+    pooled = [
+        oracle_scores(side, 1, seed=seed).maps[:, 0].reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
+        for side, seed in ((ref, 1), (gen, 2))
+    ]
+    means, variances = [side.mean(axis=0) for side in pooled], [side.var(axis=0, ddof=1) + 1e-6 for side in pooled]
+    by_hand = 0.5 * (
+        variances[1] / variances[0]
+        + (means[1] - means[0]) ** 2 / variances[0]
+        - 1
+        + np.log(variances[0] / variances[1])
+    )
+    np.testing.assert_allclose(found.cells.value, by_hand, rtol=1e-4)
+    assert found.mean.value == pytest.approx(by_hand.mean(), rel=1e-4)
+    assert found.mean.p < 0.01
+    assert found.cells.low.min() >= 0
+    assert found.mean.low < found.mean.value < found.mean.high
+    mirrored = judge_regions(region_units(ref, seed=1), region_units(gen, seed=2), MAPS, direction="ref||gen")[0]
+    swapped = judge_regions(region_units(gen, seed=2), region_units(ref, seed=1), MAPS)[0]
+    np.testing.assert_allclose(mirrored.cells.value, swapped.cells.value, rtol=1e-9)
+
+
+def test_regions_of_nothing() -> None:
+    same = [region_units(scatter(120, shares=[0.8], seed=seed), seed=seed) for seed in (1, 2)]
+    found = judge_regions(same[0], same[1], MAPS)[0]
+    assert found.mean.p > 0.01
+    assert found.mean.null_mean > gaussian_null_mean(1, 120, 120), "patch scores have heavier tails than a normal"
+    with pytest.raises(OptionError, match="three scored"):
+        judge_regions(MapUnits((1, 32)), MapUnits((1, 32)), MAPS)
+
+
+def test_regions_of_groups_have_the_null_of_images() -> None:
+    """More images than are kept one by one: sums of groups, and a null from moved bootstrap moments."""
+    pictures = [scatter(1100, shares=[0.8], seed=seed) for seed in (1, 2)]
+    few, many = (
+        judge_regions(*(region_units(side[:count], seed=seed) for seed, side in enumerate(pictures)), MAPS)[0]
+        for count in (MOST_IMAGES, 1100)
+    )
+    assert many.mean.null_mean == pytest.approx(float(few.mean.null_mean), rel=0.3)
+    assert many.mean.p > 0.01
+    assert few.mean.p > 0.01

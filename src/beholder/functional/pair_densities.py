@@ -125,7 +125,8 @@ class _Density:
         """(k,) what the log density of cells is not below: the term of the heaviest grid point."""
         top = np.unravel_index(int(self.masses.argmax()), self.masses.shape)
         x, y = ((cells[:, axis] - top[axis]) * self.kernel.steps[axis] for axis in (0, 1))
-        return np.log(self.masses[top]) - 0.5 * self.kernel.form(x, y)
+        least: np.ndarray = np.log(self.masses[top]) - 0.5 * self.kernel.form(x, y)
+        return least
 
     def exact_logs(self, cells: np.ndarray) -> np.ndarray:
         """(k,) log densities of cells, summed over all grid points."""

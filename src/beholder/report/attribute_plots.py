@@ -70,10 +70,7 @@ def sad_bars(rows: Sequence[Row], *, score: str) -> Any:
             axes.plot([row["sad_low"], row["sad_high"]], [k, k], color="black", linewidth=1.2)
         if row.get("sad_null_level") is not None:
             axes.plot([row["sad_null_level"]] * 2, [k - 0.38, k + 0.38], color=_YELLOW, linewidth=2.5)
-        sign = "more" if row["mean_difference"] > 0 else "less"
-        axes.annotate(
-            f" {sign} in generated", (max(row["sad"], row.get("sad_high") or 0.0), k), va="center", fontsize=7
-        )
+        axes.annotate(_remark(row), (max(row["sad"], row.get("sad_high") or 0.0), k), va="center", fontsize=7)
     axes.set_yticks(at, [_short(row["attribute"]) for row in chosen], fontsize=8)
     axes.set_xlabel(f"SaD in nats, of {score} (line: interval; yellow: null level; gray: not significant after BH)")
     axes.margins(x=0.18)
@@ -109,14 +106,9 @@ def r_sad_maps(
 ) -> Any:
     """R-SaD of the attributes with the largest maps over the reference's mean image, significant cells outlined."""
     chosen = _by_size(rows, maps)[:most]
-    columns = min(4, max(len(chosen), 1))
-    lines = -(-max(len(chosen), 1) // columns)
-    made = figure(2.7 * columns + 1.2, 2.9 * lines + 0.6)
-    grid = made.subplots(lines, columns, squeeze=False)
+    made, grid = _panels(len(chosen))
     reach = max((float(np.abs(maps["r_sad"][c]).max()) for c in chosen), default=1.0) or 1.0
     shown = None
-    for axes in grid.ravel():
-        axes.set_axis_off()
     for axes, c in zip(grid.ravel(), chosen):
         height, width = maps["r_sad"][c].shape
         extent = (0, width, height, 0)
@@ -132,6 +124,41 @@ def r_sad_maps(
     if shown is not None:
         made.colorbar(shown, ax=grid, shrink=0.8, label="R-SaD (+ reference, − generated)")
     return made
+
+
+def regional_maps(
+    rows: Sequence[Row], maps: Mapping[str, np.ndarray], mean_image: np.ndarray | None, *, most: int = 12
+) -> Any:
+    """Regional KL of the attributes where it is largest, regions outlined whose own p is below 5 %."""
+    chosen = _by_size(rows, maps, "regional_kl")[:most]
+    made, grid = _panels(len(chosen))
+    reach = max((float(maps["regional_kl"][c].max()) for c in chosen), default=1.0) or 1.0
+    shown = None
+    for axes, c in zip(grid.ravel(), chosen):
+        height, width = maps["regional_kl"][c].shape
+        extent = (0, width, height, 0)
+        if mean_image is not None:
+            axes.imshow(mean_image, extent=extent, cmap="gray", vmin=0, vmax=255)
+        shown = axes.imshow(
+            maps["regional_kl"][c], extent=extent, cmap=colour_map("sequential"), vmin=0.0, vmax=reach, alpha=0.8
+        )
+        _outline(axes, maps["regional_kl_p"][c] < 0.05)
+        told = f"mean {rows[c]['regional_kl']:.3g}{_null(rows[c], 'regional_kl')}"
+        axes.set_title(f"{_short(rows[c]['attribute'], 26)}\n{told}", fontsize=8)
+    if shown is not None:
+        made.colorbar(shown, ax=grid, shrink=0.8, label="KL of patch scores, nats")
+    return made
+
+
+def _panels(count: int) -> tuple[Any, Any]:
+    """A figure with a panel for each of so many maps, and the panels."""
+    columns = min(4, max(count, 1))
+    lines = -(-max(count, 1) // columns)
+    made = figure(2.7 * columns + 1.2, 2.9 * lines + 0.6)
+    grid = made.subplots(lines, columns, squeeze=False)
+    for axes in grid.ravel():
+        axes.set_axis_off()
+    return made, grid
 
 
 def placement_arrows(

@@ -32,7 +32,8 @@ def attributes_text(
         lines.append(f"{row['rank']:>4}  {row['set'][:24]:<24} {numbers} {row['n_gen']:>7}")
     for one in sets:
         lines += ["", *_attribute_lines([row for row in rows if row["set"] == one["set"]], str(one["set"]))]
-    lines += ["", "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference."]
+    lines += ["", "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference.",
+              "*: significant at 5 % after Benjamini-Hochberg over the attributes."]  # fmt: skip
     if settings["score"] == "ra_clip_score":
         lines.append("A single normal (SaD) can miss changes of shape: see W1 and JSD.")
     return "\n".join(line if width is None else line[:width] for line in lines) + "\n"
@@ -47,7 +48,8 @@ def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:
 
     lines = [
         name,
-        f"  {'attribute':<32} {'SaD':>8}  {'null':>8} {'change':>8} {'W1':>7} {'MAR':>8}  {'moved right, down':>18}",
+        f"  {'attribute':<32} {'SaD':>8}  {'null':>8} {'change':>8} {'W1':>7} {'JSD':>7} {'MAR':>8}  "
+        f"{'moved right, down':>18}",
     ]
     for row in sorted(rows, key=above)[:SHOWN]:
         if row["status"] != "ok":
@@ -58,7 +60,8 @@ def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:
         lines.append(
             f"  {row['attribute'][:32]:<32} {_number(row['sad']):>8}{_star(row, 'sad')} "
             f"{_number(row.get('sad_null_level')):>8} {row['mean_difference']:>+8.3f} {row['w1']:>7.3f} "
-            f"{_number(row.get('mar')):>8}{_star(row, 'mar')} {moved or '':>17}{_star(row, 'placement_jsd')}"
+            f"{row['jsd']:>7.3f} {_number(row.get('mar')):>8}{_star(row, 'mar')} {moved or '':>17}"
+            + _star(row, "placement_jsd")
             + (" irrelevant" if row.get("irrelevant") else "")
         )
     if len(rows) > SHOWN:
