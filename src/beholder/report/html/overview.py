@@ -84,13 +84,21 @@ def _sides_table(report: Report) -> Markup:
     if len(metrics) <= len(report.sides):
         heads = [_metric_head(metric, "col") for metric in metrics]
         rows = [
-            h("tr", _side_head(report, at, "row"), *(_side_cell(report, at, metric) for metric in metrics))
+            h(
+                "tr",
+                _side_head(report, at, "row"),
+                *(_side_cell(report, at, metric, name=metric.label) for metric in metrics),
+            )
             for at in sides
         ]
     else:
         heads = [_side_head(report, at, "col") for at in sides]
         rows = [
-            h("tr", _metric_head(metric, "row"), *(_side_cell(report, at, metric) for at in sides))
+            h(
+                "tr",
+                _metric_head(metric, "row"),
+                *(_side_cell(report, at, metric, name=report.sides[at].name) for at in sides),
+            )
             for metric in metrics
         ]
     return h("table", h("thead", h("tr", h("td", ""), *heads)), h("tbody", *rows), class_="sides")
@@ -117,25 +125,32 @@ def _metric_head(metric: Metric, scope: str) -> Markup:
     )
 
 
-def _side_cell(report: Report, side: int, metric: Metric) -> Markup:
+def _side_cell(report: Report, side: int, metric: Metric, *, name: str) -> Markup:
+    """A cell; `name` is its column, which stands in the cell itself on a phone."""
     item = report.cells.get((side, metric.label))
     if item is None:
-        return h("td", "—", class_="number")
+        return h("td", "—", class_="number", data_name=name)
     return h(
         "td",
         h("div", *_value(item)),
         _delta(report.deltas.get((side, metric.label))),
         _coverage(item),
         class_="number best" if _is_best(report, side, metric) else "number",
+        data_name=name,
     )
 
 
 def _value(item: Summary) -> list[Markup]:
     return [
-        h("span", format_value(item.value, item.low, item.high), class_="value"),
+        h("span", _minus(format_value(item.value, item.low, item.high)), class_="value"),
         Markup(" "),
-        h("span", format_interval(item.value, item.low, item.high), class_="interval", title=_how(item)),
+        h("span", _minus(format_interval(item.value, item.low, item.high)), class_="interval", title=_how(item)),
     ]
+
+
+def _minus(text: str) -> str:
+    """Numbers with a sign as long as their plus."""
+    return text.replace("-", "−")
 
 
 def _how(item: Summary) -> str:

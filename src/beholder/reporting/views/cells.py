@@ -17,7 +17,7 @@ def number_cell(
     text: str, value: float | None, low: float | None = None, high: float | None = None, tip: str = ""
 ) -> dict[str, Any]:
     """A cell with a number: its text, what it is sorted by, the ends of its interval, what a pointer shows."""
-    found: dict[str, Any] = {"t": text, "v": finite(value)}
+    found: dict[str, Any] = {"t": text.replace("-", "−"), "v": finite(value)}
     ends = finite(low), finite(high)
     if None not in ends:
         found |= {"l": ends[0], "h": ends[1]}

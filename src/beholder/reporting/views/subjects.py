@@ -147,4 +147,4 @@ def _mean(
     codes = np.unique(units[kept], return_inverse=True)[1]
     ends = mean_interval(np.bincount(codes, weights=values), np.bincount(codes), unit="prompt", **settings)
     value = float(values.mean())
-    return {"t": format_estimate(value, ends.low, ends.high), "v": value, "n": len(kept)}
+    return {"t": format_estimate(value, ends.low, ends.high).replace("-", "−"), "v": value, "n": len(kept)}

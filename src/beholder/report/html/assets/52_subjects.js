@@ -47,7 +47,7 @@ B.corner = function (copied, corner, most) {
   },
     B.h("b", {}, `${Math.round(100 * share)} %`), B.h("span", {}, corner.text), B.h("small", {}, `n ${corner.n} of ${corner.of}`),
     B.h("dl", {}, copied.metrics.map((metric, at) => [B.h("dt", {}, metric.title),
-      B.h("dd", { title: `n ${corner.means[at].n}` }, corner.means[at].t)])));
+      B.h("dd", { title: `n ${corner.means[at].n}` }, B.valueParts(corner.means[at].t))])));
 };
 
 B.drawConcept = async function (panel, data, concept) {
