@@ -55,7 +55,7 @@ def test_metrics_are_ranked_by_their_agreement(run: Path) -> None:
     assert good.accuracy.interval.low < good.accuracy.value < good.accuracy.interval.high  # type: ignore[operator]
     assert (entry.n_ratings, entry.n_raters, good.n_items, good.n_prompts) == (540, 3, 180, 60)
     assert entry.alpha.value > 0.8  # type: ignore[operator]
-    assert entry.person > good.random  # type: ignore[operator]
+    assert entry.person.value > good.random  # type: ignore[operator, union-attr]
     best = next(c for c in entry.contrasts if {c.a, c.b} == {"good", "noise"})
     assert best.difference.interval.high < 0  # type: ignore[operator]
     assert best.holm < 0.01  # type: ignore[operator]

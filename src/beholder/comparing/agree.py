@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beholder._errors import OptionError, UnknownNameError, UserError
+from beholder.comparing.ceilings import alpha_of, person_of, strengths_of, turned_votes
 from beholder.comparing.ratings import Ratings, read_ratings
 from beholder.comparing.records import Agreement, Contrast, MetricAgreement, QuestionAgreement
 from beholder.comparing.sides import CANDIDATES, RunLike, methods_of, opened, texts
@@ -20,8 +21,7 @@ from beholder.stats.association import Draws, Estimate, associations
 from beholder.stats.bootstrap import Interval
 from beholder.stats.correction import holm
 from beholder.stats.permutation import PValue, sign_flip_test
-from beholder.stats.reliability import Alpha, Scale, krippendorff_alpha
-from beholder.stats.votes import Strengths, bradley_terry
+from beholder.stats.reliability import Scale
 
 Pairs = Literal["within", "pooled"]
 PAIRS = ("within", "pooled")
@@ -149,18 +149,24 @@ class _Maker:
         made = [self._metric(label, question, found) for label, found in judged.items()]
         order = sorted(range(len(made)), key=lambda at: -(made[at][0].accuracy.value or -1.0))
         contrasts = self._contrasts([made[at] for at in order], question)
-        strengths = self._strengths(said)
+        units = self._units(said)
+        draws = self._draws(int(units.max()) + 1)
+        alpha, alpha_interval = alpha_of(said, self._scale, units, draws)
+        strengths, strength_intervals, strengths_note = self._strengths(said, units, draws)
+        places = units if said.kind == "sets" else self._prompts
         return QuestionAgreement(
             question=question,
             kind=said.kind,
             n_ratings=len(said.values),
             n_raters=len(np.unique(said.raters)),
-            alpha=_alpha(said, self._scale),
-            person=_person(said, self._prompts, self._pairs) if used else None,
+            alpha=alpha,
+            alpha_interval=alpha_interval,
+            person=person_of(said, places, self._pairs, self._draws) if used else None,
             metrics=tuple(made[at][0] for at in order),
             contrasts=contrasts,
-            strengths=strengths[0],
-            strengths_note=strengths[1],
+            strengths=strengths,
+            strengths_note=strengths_note,
+            strength_intervals=strength_intervals,
         )
 
     def _judged(self, said: Ratings) -> tuple[dict[str, Judged], int]:
@@ -240,25 +246,24 @@ class _Maker:
         adjusted = dict(zip(map(id, known), holm(np.array([item.p.value for item in known], dtype=np.float64))))
         return tuple(replace(item, holm=float(adjusted[id(item)]) if id(item) in adjusted else None) for item in found)
 
-    def _strengths(self, said: Ratings) -> tuple[dict[str, float], str | None]:
+    def _units(self, said: Ratings) -> np.ndarray:
+        """(n,) code of what is drawn, for each entry: the prompt; of votes between sets the concept, else the pair."""
+        if said.kind != "sets":
+            codes = self._prompts[said.first]
+        else:
+            codes = said.groups if len(np.unique(said.groups)) > 1 else turned_votes(said)[0]
+        return np.unique(codes, return_inverse=True)[1]
+
+    def _strengths(
+        self, said: Ratings, units: np.ndarray, draws: Draws
+    ) -> tuple[dict[str, float], dict[str, Interval], str | None]:
         """Strengths of the methods whose outputs were voted on, or of the sets."""
         if said.kind == "ratings":
-            return {}, None
+            return {}, {}, None
         names = [name for name, _ in said.sets] if said.kind == "sets" else _row_methods(self._table)
         if names is None:
-            return {}, "no strengths: the run has one method"
-        kinds = sorted({names[at] for at in (*said.first, *said.second)} - {None})
-        place = {name: at for at, name in enumerate(kinds)}
-        wins = np.zeros((len(kinds), len(kinds)))
-        for first, second, value in zip(said.first, said.second, said.values):
-            one, other = place.get(names[first]), place.get(names[second])
-            if one is not None and other is not None and one != other:
-                wins[one, other] += (1 + value) / 2
-                wins[other, one] += (1 - value) / 2
-        found: Strengths = bradley_terry(wins)
-        if found.values is None:
-            return {}, found.note
-        return {name: float(found.values[at]) for name, at in place.items()}, None
+            return {}, {}, "no strengths: the run has one method"
+        return strengths_of(said, names, units, draws)
 
 
 def prompt_codes(table: pa.Table, *, pooled: bool) -> np.ndarray:
@@ -322,39 +327,6 @@ def _majorities(said: Ratings) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     # Votes between sets without a concept: the pair itself is the unit.
     groups = said.groups[at] if len(np.unique(said.groups)) > 1 else np.arange(len(pairs))
     return pairs[:, 0], pairs[:, 1], np.sign(total), groups
-
-
-def _alpha(said: Ratings, scale: Scale) -> Alpha:
-    if said.kind == "ratings":
-        return krippendorff_alpha(said.values, said.first, said.raters, scale=scale)
-    low, high = np.minimum(said.first, said.second), np.maximum(said.first, said.second)
-    turned = np.where(said.first == low, said.values, -said.values)
-    items = np.unique(np.column_stack([low, high]), axis=0, return_inverse=True)[1].ravel()
-    return krippendorff_alpha(turned, items, said.raters, scale="nominal")
-
-
-def _person(said: Ratings, prompts: np.ndarray, pairs: Pairs) -> float | None:
-    """Pairwise accuracy of each person against the mean of the others, over all their pairs together."""
-    raters = np.unique(said.raters)
-    if said.kind != "ratings" or len(raters) < 2:
-        return None
-    items, codes = np.unique(said.first, return_inverse=True)
-    total, count = np.bincount(codes, weights=said.values), np.bincount(codes)
-    right, n_pairs = 0.0, 0
-    for rater in raters:
-        own = said.raters == rater
-        at = codes[own]
-        others = count[at] - 1
-        keep = others > 0
-        if not keep.any():
-            continue
-        x, at = said.values[own][keep], at[keep]
-        y = (total[at] - x) / (count[at] - 1)
-        found = pairwise_accuracy(Judged(x, y, prompts[items[at]], pairs), calibration="none")
-        if found.value is not None:
-            right += found.value * found.n_pairs
-            n_pairs += found.n_pairs
-    return right / n_pairs if n_pairs else None
 
 
 def _contrast_p(a: Accuracy, b: Accuracy, seed: int) -> PValue:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from beholder._errors import UnknownNameError
 from beholder.stats.association import Estimate
+from beholder.stats.bootstrap import Interval
 from beholder.stats.compare import Difference
 from beholder.stats.permutation import PValue
 from beholder.stats.ranks import RankStability
@@ -214,11 +215,14 @@ class QuestionAgreement:
         n_ratings: ratings or votes.
         n_raters: people.
         alpha: how far people agree with one another.
-        person: accuracy of one person against the mean of the others, or None: a ceiling in the metrics' own unit.
+        alpha_interval: interval of alpha's value, over prompts.
+        person: accuracy of one person against the mean (of votes: the majority) of the others, with its interval, or
+            None: how well one person does what the metrics are asked to do.
         metrics: the metrics, best accuracy first.
         contrasts: every two metrics.
         strengths: method → Bradley-Terry log strength, for votes between methods; empty where there are none.
         strengths_note: why there are none.
+        strength_intervals: interval of each, over prompts.
     """
 
     question: str | None
@@ -226,11 +230,13 @@ class QuestionAgreement:
     n_ratings: int
     n_raters: int
     alpha: Alpha
-    person: float | None
+    alpha_interval: Interval
+    person: Estimate | None
     metrics: tuple[MetricAgreement, ...]
     contrasts: tuple[Contrast, ...]
     strengths: Mapping[str, float]
     strengths_note: str | None
+    strength_intervals: Mapping[str, Interval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

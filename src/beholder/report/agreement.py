@@ -56,7 +56,9 @@ def _chance_rows(entry: QuestionAgreement, statistics: int) -> list[tuple[str, .
     lines = [("(constant metric)", f"{100 * known.constant:.1f}", *none)]
     lines.append(("(random metric)", f"{100 * known.random:.1f}", *rest))
     if entry.person is not None:
-        lines.append(("(one person)", f"{100 * entry.person:.1f}", *none[:-1], DASH))
+        ends = (entry.person.value, entry.person.interval.low, entry.person.interval.high)
+        told = format_estimate(*(None if end is None else 100 * end for end in ends))
+        lines.append(("(one person)", told, *none[:-1], DASH))
     return lines
 
 
@@ -72,10 +74,17 @@ def _general_notes(found: Agreement) -> list[str]:
     return [f"accuracy over {pairs}, ties counted; {tuned}; {found.level * 100:g} % intervals over {unit}."]
 
 
+def _strength(entry: QuestionAgreement, name: str, value: float) -> str:
+    interval = entry.strength_intervals[name]
+    ends = "" if interval.low is None or interval.high is None else f" [{interval.low:+.2f}, {interval.high:+.2f}]"
+    return f"{name} {value:+.2f}{ends}"
+
+
 def _question_notes(entry: QuestionAgreement) -> list[str]:
     about = f"{entry.question}: " if entry.question else ""
     alpha = entry.alpha
-    ceiling = f"alpha {alpha.value:.3f}" if alpha.value is not None else f"no alpha: {alpha.note}"
+    told_alpha = format_estimate(alpha.value, entry.alpha_interval.low, entry.alpha_interval.high)
+    ceiling = f"alpha {told_alpha}" if alpha.value is not None else f"no alpha: {alpha.note}"
     thing = {"ratings": "ratings", "votes": "votes"}.get(entry.kind, "votes between sets")
     notes = [f"{about}{entry.n_ratings} {thing} by {entry.n_raters} raters; Krippendorff's {ceiling}."]
     notes += [f"{about}{metric.label}: {metric.note}." for metric in entry.metrics if metric.note]
@@ -83,7 +92,7 @@ def _question_notes(entry: QuestionAgreement) -> list[str]:
     notes += [f"{about}{note}." for note in sorted(told)]
     if entry.strengths:
         order = sorted(entry.strengths.items(), key=lambda item: -item[1])
-        notes.append(f"{about}Bradley-Terry: " + ", ".join(f"{name} {value:+.2f}" for name, value in order) + ".")
+        notes.append(f"{about}Bradley-Terry: " + ", ".join(_strength(entry, *item) for item in order) + ".")
     elif entry.strengths_note:
         notes.append(f"{about}{entry.strengths_note}.")
     for item in entry.contrasts:
@@ -106,8 +115,10 @@ def agreement_records(found: Agreement) -> list[dict[str, Any]]:
             **{key: value for name in STATISTICS for key, value in _flat(name, metric.statistics.get(name)).items()},
             "constant": metric.constant,
             "random": metric.random,
-            "person": entry.person,
+            **_flat("person", entry.person),
             "alpha": entry.alpha.value,
+            "alpha_low": entry.alpha_interval.low,
+            "alpha_high": entry.alpha_interval.high,
             "n_raters": entry.n_raters,
             "n_items": metric.n_items,
             "n_pairs": metric.n_pairs,
@@ -139,9 +150,12 @@ def agreement_json(found: Agreement) -> dict[str, Any]:
                 "kind": entry.kind,
                 "n_ratings": entry.n_ratings,
                 "n_raters": entry.n_raters,
-                "alpha": vars(entry.alpha),
-                "person": entry.person,
+                "alpha": vars(entry.alpha) | {"low": entry.alpha_interval.low, "high": entry.alpha_interval.high},
+                **_flat("person", entry.person),
                 "strengths": dict(entry.strengths),
+                "strength_intervals": {
+                    name: [interval.low, interval.high] for name, interval in entry.strength_intervals.items()
+                },
                 "strengths_note": entry.strengths_note,
                 "contrasts": [
                     {"a": c.a, "b": c.b, **_flat("difference", c.difference), "p": c.p.value, "p_holm": c.holm}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from beholder.report.numbers import DASH, decimals_for, format_interval, format_number, format_value
+from beholder.report.numbers import DASH, decimals_for, format_estimate, format_interval, format_number, format_value
 from beholder.report.ranking import format_with_spread
 from beholder.report.tables import Column, Table
 from beholder.stats.bca import plural
@@ -43,8 +43,8 @@ def comparison_table(found: Comparison) -> Table:
 
 def _set_cells(item: SetCompared) -> list[str]:
     values = [
-        format_with_spread(item.value_a, item.low_a, item.high_a, "pm"),
-        format_with_spread(item.value_b, item.low_b, item.high_b, "pm"),
+        format_estimate(item.value_a, item.low_a, item.high_a),
+        format_estimate(item.value_b, item.low_b, item.high_b),
         format_value(item.difference, item.low, item.high),
     ]
     interval = DASH if item.difference is None else format_interval(item.difference, item.low, item.high)

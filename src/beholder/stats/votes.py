@@ -28,7 +28,7 @@ class Strengths:
     note: str | None = None
 
 
-def bradley_terry(wins: np.ndarray, *, tolerance: float = 1e-10) -> Strengths:
+def bradley_terry(wins: np.ndarray, *, tolerance: float = 1e-10, start: np.ndarray | None = None) -> Strengths:
     """Maximum-likelihood strengths from counts of wins.
 
     Minorisation-maximisation: p_i ← W_i / Σ_j n_ij/(p_i + p_j), until no log strength moves by `tolerance`.
@@ -36,6 +36,7 @@ def bradley_terry(wins: np.ndarray, *, tolerance: float = 1e-10) -> Strengths:
     Args:
         wins: (k, k) how often i beat j; half a win each for a tie.
         tolerance: when to stop.
+        start: (k,) log strengths to start from; all 0 when None.
 
     Raises:
         OptionError: not a square matrix of finite counts of 0 or more.
@@ -60,7 +61,7 @@ def bradley_terry(wins: np.ndarray, *, tolerance: float = 1e-10) -> Strengths:
     if camps > 1:
         return Strengths(None, 0, "no strengths: some contenders never lost, or never won, against the others")
     met, total = w + w.T, w.sum(axis=1)
-    logs = np.zeros(len(w))
+    logs = np.zeros(len(w)) if start is None else np.asarray(start, dtype=np.float64)
     for step in range(1, _MOST_STEPS + 1):
         p = np.exp(logs)
         new = np.log(total / (met / (p[:, None] + p[None, :])).sum(axis=1))
