@@ -59,11 +59,6 @@ class Registry(Generic[T]):
         """
         self._families[prefix] = target
 
-    def add_loaded(self, name: str, value: T, *, target: str) -> None:
-        """Registers an object that exists already (a user's own class)."""
-        self.add(name, target)
-        self._loaded[name] = value
-
     def names(self) -> list[str]:
         """All names, sorted, those of plug-ins included; loads nothing."""
         self._read_plugins()

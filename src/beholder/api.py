@@ -270,17 +270,17 @@ def score(
     captions = [None] if texts is None else checked_texts(texts, "texts")
     if pairs and len(media) != len(captions):
         raise OptionError("pairs need as many images as texts", got=f"{len(media)} images and {len(captions)} texts")
-    real = tuple(media_list(references, value_range=value_range))
-    extras = {} if reference_texts is None else {"reference_texts": checked_texts(reference_texts, "reference_texts")}
     couples = list(zip(media, captions)) if pairs else [(medium, text) for medium in media for text in captions]
-    drawn = dict(zip(map(id, media), mask_list(masks, len(media))))
-    samples = [
-        Sample(
-            str(at), medium, row=at + 1, prompt=text, references=real, extras=extras, seg_prompt=seg_prompt,
-            masks=drawn[id(medium)],
-        )
-        for at, (medium, text) in enumerate(couples)
-    ]  # fmt: skip
+    extras = {} if reference_texts is None else {"reference_texts": checked_texts(reference_texts, "reference_texts")}
+    samples = _samples(
+        couples,
+        references=tuple(media_list(references, value_range=value_range)),
+        extras={}
+        if reference_texts is None
+        else {"reference_texts": checked_texts(reference_texts, "reference_texts")},
+        masks=dict(zip(map(id, media), mask_list(masks, len(media)))),
+        seg_prompt=seg_prompt,
+    )
     if not samples:
         raise OptionError(f"score needs at least one {'text' if media else 'image'}", got="none")
     from beholder.runs.engine import chunks
@@ -290,6 +290,24 @@ def score(
     plan = make_plan(config, metrics=[metric], samples=samples)
     table, notices = score_in_memory(plan, config, chunks(samples))
     return score_table(table, plan, couples, media, captions, notices, pairs=pairs)
+
+
+def _samples(
+    couples: Sequence[tuple[Any, str | None]],
+    *,
+    references: tuple[Any, ...],
+    extras: Mapping[str, Any],
+    masks: Mapping[int, Any],
+    seg_prompt: str | Sequence[str] | None,
+) -> list[Sample]:
+    """A sample for each pair of a medium and a text; masks stand under the identity of their medium."""
+    return [
+        Sample(
+            str(at), medium, row=at + 1, prompt=text, references=references, extras=extras, seg_prompt=seg_prompt,
+            masks=masks[id(medium)],
+        )
+        for at, (medium, text) in enumerate(couples)
+    ]  # fmt: skip
 
 
 def list_metrics(family: str | None = None) -> list[MetricInfo]:

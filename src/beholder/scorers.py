@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import torch
 
 _SHOWN, _SHOWN_LETTERS = 5, 80
-_PREFIXES = {"clip": "clip_score", "vqa": "vqa_score", "itm": "itm_score"}
 
 
 class Scorer:

@@ -36,7 +36,6 @@ from beholder.records import ModelCard
 
 VARIABLE = "WORLDFOUNDRY_CKPT_DIR"
 SIDE = 224
-RESIZINGS = ("train", "readme")
 DEPTHS = {"resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _SUFFIXES = (".pth", ".pt")

@@ -27,11 +27,6 @@ Change = Union[Distortion, Rewording]
 _TEXT_COLUMNS = ("prompt", "eval_prompt")
 
 
-def change_names() -> list[str]:
-    """Names of all changes."""
-    return [change.name for change in (*PICTURES, *TEXTS)]
-
-
 def experiment(
     source: SampleSource, config: RunConfig, metrics: Sequence[AskedMetric], *, n: int = 50,
     changes: Sequence[str] = (), seed: int = 0,

@@ -164,11 +164,6 @@ PICTURES = (
 )
 
 
-def picture_names() -> list[str]:
-    """Names of the changes of pictures."""
-    return [item.name for item in PICTURES]
-
-
 def as_picture(pixels: Pixels) -> Any:
     """Pixels as a medium that a sample can hold."""
     from beholder.media.sources import as_medium

@@ -28,9 +28,6 @@ COLUMNS = (
 )
 """The canonical columns. Any other column is kept in `Sample.extras` and can be grouped by."""
 
-PAIRING_COLUMNS = ("task", "concept", "knowledge_id", "prompt_id", "seed")
-"""Columns on which comparisons pair rows (`prompt` where there is no `prompt_id`)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from beholder._errors import UnknownNameError, UserError
@@ -134,10 +134,6 @@ class Results:
             if found.name == name:
                 return found
         raise UnknownNameError("table", name, [found.name for found in self.tables])
-
-    def with_notices(self, notices: Sequence[str]) -> Results:
-        """The same results with more to know."""
-        return replace(self, notices=tuple(dict.fromkeys((*self.notices, *notices))))
 
     def to_dict(self) -> dict[str, Any]:
         """The results, JSON-ready."""
