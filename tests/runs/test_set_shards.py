@@ -88,6 +88,7 @@ def test_joined_parts_have_the_values_of_one_process(
 ) -> None:
     monkeypatch.setattr(engine, "CHUNK", 5)
     monkeypatch.setattr(set_features, "BLOCK", 7)
+    monkeypatch.setattr(set_features, "WINDOW_BYTES", 14 * 8 * 4)
     data = generated(tmp_path)
     files = photographs(tmp_path)
     real = manifest(tmp_path / "real.jsonl", files) if form == "manifest" else files

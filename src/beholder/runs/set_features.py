@@ -22,6 +22,10 @@ BLOCK = 4096
 WIDE_BLOCK = 128
 """Pictures whose features are read at once where all columns are wanted: patch tokens take 280 kB a picture."""
 
+WINDOW_BYTES = 128 << 20
+"""Features that are held to be given in the order of rows. Features that were made in another order (by an earlier run)
+lie scattered over the store's files; each window then opens every file once."""
+
 _STILL, _SEVERAL = b"\0", b"\1"
 
 
@@ -82,6 +86,10 @@ class Shelf(Protocol):
         """
         ...
 
+    def in_order(self, place: int, space: Space, keys: Sequence[bytes]) -> list[bytes]:
+        """Keys in the order in which their features lie."""
+        ...
+
     def constants(self, place: int, space: Space) -> Mapping[str, float]:
         """Constants of the space's model."""
         ...
@@ -97,6 +105,9 @@ class OneShelf:
         found, columns = self._store.get(self._store.space(space), list(keys))
         _check_found(found, keys, "the feature store", "the run")
         return found, columns
+
+    def in_order(self, place: int, space: Space, keys: Sequence[bytes]) -> list[bytes]:
+        return self._store.in_order(self._store.space(space), keys)
 
     def constants(self, place: int, space: Space) -> Mapping[str, float]:
         return self._store.constants(self._store.space(space)) or {}
@@ -119,6 +130,10 @@ class PartShelves:
         found, columns = store.get(store.space(space), list(keys))
         _check_found(found, keys, str(folder), part)
         return found, columns
+
+    def in_order(self, place: int, space: Space, keys: Sequence[bytes]) -> list[bytes]:
+        store = self._at(place)
+        return store.in_order(store.space(space), keys)
 
     def constants(self, place: int, space: Space) -> Mapping[str, float]:
         store = self._at(place)
@@ -215,10 +230,18 @@ class StoredSet:
     def _in_blocks(self, size: int, names: Sequence[str] | None) -> Iterator[PictureTable]:
         """All pictures in the order of rows: some columns, or all of them (None)."""
         order = sorted(range(self.n), key=lambda number: (self._pictures[number][3], self._pictures[number][1]))
-        for start in range(0, self.n, size):
-            numbers = order[start : start + size]
-            keys = [self._pictures[number][0][1:] for number in numbers]
-            yield PictureTable(np.asarray(numbers, dtype=np.int64), keys, self._read(numbers, names))
+        one = sum(array.nbytes for array in self._read(order[:1], names, size).values()) if order else 1
+        window = max(1, WINDOW_BYTES // (max(one, 1) * size)) * size
+        for start in range(0, self.n, window):
+            numbers = order[start : start + window]
+            columns = self._read(numbers, names, size)
+            for at in range(0, len(numbers), size):
+                part = numbers[at : at + size]
+                keys = [self._pictures[number][0][1:] for number in part]
+                yield PictureTable(
+                    np.asarray(part, dtype=np.int64), keys,
+                    {name: array[at : at + size] for name, array in columns.items()},
+                )  # fmt: skip
 
     def _texts(self, texts: Sequence[str]) -> TextTable:
         """Features of texts, one row each in their order; every part has them."""
@@ -228,23 +251,34 @@ class StoredSet:
         picked = [found[key] for key in keys]
         return TextTable({name: array[picked] for name, array in columns.items()}, self._shelf.constants(place, space))
 
-    def _read(self, numbers: Sequence[int], names: Sequence[str] | None) -> Columns:
-        """Features of some pictures, one row each."""
-        wanted: dict[tuple[int, bytes], dict[bytes, None]] = {}
-        for number in numbers:
-            key, _, _, _, place = self._pictures[number]
-            wanted.setdefault((place, key[:1]), {})[key] = None
-        rows: dict[tuple[bytes, int], dict[str, Any]] = {}
+    def _read(self, numbers: Sequence[int], names: Sequence[str] | None, size: int) -> Columns:
+        """Features of some pictures, one row each; so many at a time, as they lie."""
+        wanted: dict[tuple[int, bytes], dict[bytes, list[tuple[int, int]]]] = {}
+        for row, number in enumerate(numbers):
+            key, frame, _, _, place = self._pictures[number]
+            wanted.setdefault((place, key[:1]), {}).setdefault(key[1:], []).append((row, frame))
+        filled: dict[str, np.ndarray] = {}
         for (place, mark), keys in wanted.items():
             space = self._spaces.of(mark)[0]
-            found, columns = self._shelf.get(place, space, [key[1:] for key in keys])
-            for key in keys:
-                at = found[key[1:]]
+            lying = self._shelf.in_order(place, space, list(keys))
+            for start in range(0, len(lying), size):
+                part = lying[start : start + size]
+                found, columns = self._shelf.get(place, space, part)
                 if mark == _STILL:
-                    rows[key, 0] = {name: columns[name][at] for name in names or columns}
+                    pairs = [(row, found[key]) for key in part for row, _ in keys[key]]
+                    _fill(filled, len(numbers), pairs, {name: columns[name] for name in names or columns})
                     continue
-                several = unit_rows(columns, at)
-                for frame in range(len(several["embedding"])):
-                    rows[key, frame] = {name: several[name][frame] for name in names or several}
-        picked = [rows[self._pictures[number][:2]] for number in numbers]
-        return {name: np.stack([row[name] for row in picked]) for name in picked[0]}
+                for key in part:
+                    several = unit_rows(columns, found[key])
+                    taken = {name: np.stack(several[name]) for name in names or several}
+                    _fill(filled, len(numbers), keys[key], taken)
+        return filled
+
+
+def _fill(filled: dict[str, np.ndarray], rows: int, pairs: Sequence[tuple[int, int]], columns: Columns) -> None:
+    """Puts rows of columns into places of the filled ones: (place, row)."""
+    places, taken = np.asarray(pairs, dtype=np.int64).T
+    for name, array in columns.items():
+        if name not in filled:
+            filled[name] = np.empty((rows, *array.shape[1:]), dtype=array.dtype)
+        filled[name][places] = array[taken]
