@@ -275,9 +275,7 @@ def score(
     samples = _samples(
         couples,
         references=tuple(media_list(references, value_range=value_range)),
-        extras={}
-        if reference_texts is None
-        else {"reference_texts": checked_texts(reference_texts, "reference_texts")},
+        extras=extras,
         masks=dict(zip(map(id, media), mask_list(masks, len(media)))),
         seg_prompt=seg_prompt,
     )
