@@ -85,3 +85,23 @@ def _add_evidence(run: Path, text: str) -> None:
     table = table.append_column("quality_evidence", pa.array([evidence] * table.num_rows))
     reasons = [f"no file {text}" if value is None else None for value in table.column("quality").to_pylist()]
     pq.write_table(table.append_column("quality_reason", pa.array(reasons, pa.string())), path)
+
+
+def set_run(folder: Path, values: dict[str, float], **more: Any) -> Path:
+    """A run with metrics of whole sets alone: `fid`, lower being better, from halves with a spread of 1."""
+    rows = [{"id": f"{folder.name} {at}", "output": f"{at}.png", "prompt": f"p{at}"} for at in range(10)]
+    metrics = [
+        {**made_metric(label, higher=False), "info": {**made_metric(label, higher=False)["info"], "kind": "set"}}
+        for label in values
+    ]
+    run = made_run(folder, [row | {f"{label}_status": "ok" for label in values} for row in rows], metrics, **more)
+    table = pq.read_table(run / "scores.parquet")
+    pq.write_table(table.drop_columns([name for name in values if name in table.column_names]), run / "scores.parquet")
+    found = [
+        {"metric": label, "label": label, "aggregate": "set", "value": value, "low": value - 2, "high": value + 2,
+         "level": 0.95, "ci_method": "half-sampling", "unit": "picture", "n": 10, "n_units": 10, "n_missing": {},
+         "sd": 1.0, "headline": True}
+        for label, value in values.items()
+    ]  # fmt: skip
+    (run / "sets.json").write_text(json.dumps(found), encoding="utf-8")
+    return run

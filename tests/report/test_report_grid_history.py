@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from tests.comparing.made_runs import made_metric, made_run
-from tests.report.report_runs import pictured_run
+from tests.report.report_runs import pictured_run, set_run
 
 from beholder._errors import OptionError, UnknownNameError, UserError
 from beholder.report.render import to_text
@@ -73,6 +73,14 @@ def test_prompts_of_several_sides_are_rows(tmp_path: Path, drawn: list[list[list
     assert len(drawn[3]) == 3
 
 
+def test_a_side_without_any_value_does_not_empty_the_grid(tmp_path: Path, drawn: list[list[list[str]]]) -> None:
+    rows = [{"prompt": f"p{at}", "method": method, "up": None if method == "b" else at / 10}
+            for method in "ab" for at in range(4)]  # fmt: skip
+    run = made_run(tmp_path / "r", rows, [made_metric("up")])
+    grid(run, out=tmp_path / "g.pdf", pick="best", n=2)
+    assert [row[0] for row in drawn[0]] == ["up 0.300", "up 0.200"]
+
+
 @pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_figures_are_written_and_repeat(tmp_path: Path, ending: str, magic: bytes) -> None:
     run = pictured_run(tmp_path)
@@ -98,6 +106,8 @@ def test_what_a_grid_refuses(tmp_path: Path) -> None:
     empty = made_run(tmp_path / "empty", [{"prompt": "p", "clip_score": None}])
     with pytest.raises(UserError, match="with a value"):
         grid(empty, out=tmp_path / "g.pdf")
+    with pytest.raises(UserError, match="metric of samples"):
+        grid(set_run(tmp_path / "sets", {"fid": 1.0}), out=tmp_path / "g.pdf")
 
 
 def dated(folder: Path, day: int, mean: float, **entry: object) -> Path:

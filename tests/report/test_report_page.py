@@ -11,11 +11,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from tests.comparing.made_runs import made_metric, made_run
-from tests.report.report_runs import EVIL, PROMPTS, pictured_run
+from tests.report.report_runs import EVIL, PROMPTS, pictured_run, set_run
 from tests.report.report_views import add_columns
 
 from beholder._errors import OptionError, UnknownNameError, UserError
@@ -330,30 +329,11 @@ def test_a_column_of_too_many_values_is_refused(tmp_path: Path) -> None:
         collect([run], by=["name"])
 
 
-def set_run(folder: Path, values: dict[str, float], **more: Any) -> Path:
-    """A run with metrics of whole sets alone: `fid`, lower being better, from halves with a spread of 1."""
-    rows = [{"id": f"{folder.name} {at}", "output": f"{at}.png", "prompt": f"p{at}"} for at in range(10)]
-    metrics = [
-        {**made_metric(label, higher=False), "info": {**made_metric(label, higher=False)["info"], "kind": "set"}}
-        for label in values
-    ]
-    run = made_run(folder, [row | {f"{label}_status": "ok" for label in values} for row in rows], metrics, **more)
-    table = pq.read_table(run / "scores.parquet")
-    pq.write_table(table.drop_columns([name for name in values if name in table.column_names]), run / "scores.parquet")
-    found = [
-        {"metric": label, "label": label, "aggregate": "set", "value": value, "low": value - 2, "high": value + 2,
-         "level": 0.95, "ci_method": "half-sampling", "unit": "picture", "n": 10, "n_units": 10, "n_missing": {},
-         "sd": 1.0, "headline": True}
-        for label, value in values.items()
-    ]  # fmt: skip
-    (run / "sets.json").write_text(json.dumps(found), encoding="utf-8")
-    return run
-
-
 def test_metrics_of_sets_alone_have_a_page(tmp_path: Path) -> None:
-    run = set_run(tmp_path / "a", {"fid": 20.0})
+    run = set_run(tmp_path / "a", {"fid": 20.0}, real={"name": "photos", "n": 10, "sha256": "a" * 64})
     page = write_report(run, out=tmp_path / "r")
     text = re.sub(r"\s+", " ", " ".join(Tags(page.read_text("utf-8")).texts))
+    assert "real set photos of 10" in text
     assert "20.0 [18.0, 22.0]" in text
     assert "10 of 10" in text
     assert "Identity" in text

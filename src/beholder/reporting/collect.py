@@ -289,10 +289,12 @@ def _warnings(sources: _Sources, found: Comparison | None) -> list[str]:
 
 def _run_facts(run: Run, name: str) -> str:
     when = run.header.get("finished") or run.header.get("started") or ""
-    return f"{name}: {run.n} samples, {', '.join(run.labels)}; {run.header['status']} {when}".strip()
+    real = run.header.get("real")
+    against = f"; real set {real.get('name')} of {real.get('n')}" if real else ""
+    return f"{name}: {run.n} samples, {', '.join(run.labels)}{against}; {run.header['status']} {when}".strip()
 
 
 def _identity(header: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that a run's numbers depend on, the metrics first."""
-    names = ("metrics", "models", "decode", "truncation", "versions", "asked", "source", "started", "finished")
+    names = ("metrics", "models", "real", "decode", "truncation", "versions", "asked", "source", "started", "finished")
     return {name: header[name] for name in names if name in header}

@@ -10,7 +10,7 @@ from typing import Any
 from beholder.runs.config import RunConfig
 from beholder.runs.results import Run
 
-_OPTIONS = ("model", "dtype", "truncation", "seed", "resamples", "level", "max_failed", "max_pixels")
+_OPTIONS = ("real", "n", "model", "dtype", "truncation", "seed", "resamples", "level", "max_failed", "max_pixels")
 
 
 def report_commands(

@@ -82,6 +82,12 @@ def grid(
 
 
 def _metric(metrics: Sequence[Metric], name: str | None) -> Metric:
+    if not metrics:
+        raise UserError(
+            "a grid chooses samples by a metric of samples",
+            got="metrics of whole sets alone",
+            fix="Run a metric of samples on the same data, such as clip_score",
+        )
     if name is None:
         return metrics[0]
     for metric in metrics:
@@ -109,12 +115,16 @@ def _chosen(samples: Samples, metric: Metric, pick: str, n: int, sides: int, see
 
 
 def _chosen_pairs(samples: Samples, metric: Metric, pick: str, n: int, sides: int, seed: int) -> list[list[int]]:
-    """Prompts by the mean over the sides; those without a value on every side are left out."""
+    """Prompts by the mean over the sides that have a value; only where no prompt has all of them are others taken."""
     rows = pair_rows(samples, sides)
     values = np.array([np.nan if v is None else v for v in samples.values[metric.label]], dtype=np.float64)
     table = np.where(rows >= 0, values[rows], np.nan) if rows.size else np.full(rows.shape, np.nan)
-    there = np.flatnonzero(~np.isnan(table).any(axis=0))
-    means = table[:, there].mean(axis=0) * (-1 if metric.higher_is_better is False else 1)
+    full = ~np.isnan(table)
+    # Prompts that all sides have a value of come first: others compare less.
+    there = np.flatnonzero(full.all(axis=0))
+    there = there if there.size else np.flatnonzero(full.any(axis=0))
+    sums, counts = np.where(full, table, 0.0).sum(axis=0)[there], full.sum(axis=0)[there]
+    means = sums / counts * (-1 if metric.higher_is_better is False else 1)
     order = there[np.argsort(-means if pick == "best" else means, kind="stable")]
     if pick == "random":
         order = np.random.default_rng(seed).permutation(np.sort(there))

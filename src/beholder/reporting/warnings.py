@@ -56,6 +56,8 @@ def run_warnings(run: Run, name: str) -> list[str]:
     """What else to know of a run: its notices, and which metrics do not cover all samples."""
     found = [f"{name}: {text}" for text in run.notices]
     for item in run.summary:
+        if item.headline and not item.group and item.note and item.label not in run.sample_labels:
+            found.append(f"{name}: {item.label}: {item.note}.")
         missing = {str(status): count for status, count in item.n_missing.items() if count}
         if item.headline and not item.group and missing:
             told = ", ".join(f"{count} {status}" for status, count in missing.items())
