@@ -131,6 +131,7 @@ def test_other_settings_reuse_the_features(
     gen = {"far": str(sets["far"])}
     for name, settings in {
         "kde": {"density": "kde", "direction": "ref||gen"},
+        "scaled": {"legacy_scale": True, "map_images": 40},
         "hcs": {"score": "hcs", "density": "kde_legacy"},
         "clip": {"score": "clip_score", "maps": True},
         "ablation": {"refine": "none", "dual": False, "local": False, "global_layer": "L-1"},
@@ -141,8 +142,19 @@ def test_other_settings_reuse_the_features(
         )  # fmt: skip
         rows = made.attributes.to_pylist()
         assert all(np.isfinite(row["sad"]) for row in rows)
+        if name == "kde":
+            assert all(np.isfinite(row["pad_low"]) for row in made.pairs.to_pylist())
+        if name == "scaled":
+            plain = [row for row in run.attributes.to_pylist() if row["set"] == "far"]
+            for part in ("", "_low", "_null_level"):
+                assert [row[f"sad{part}"] / 1000 for row in rows] == pytest.approx([row[f"sad{part}"] for row in plain])
+            assert rows[0]["w1"] == plain[0]["w1"]
+            assert (rows[0]["map_null"], plain[0]["map_null"]) == ("centred-bootstrap", "permutation")
+            assert made.header["unit"] == "1000 × nats"
         if name == "hcs":
             assert rows[0]["sad_low"] is None
+            assert made.header["settings"]["direction"] == "ref||gen"
+            assert rows[0]["sad"] > 100, "on the scale that the public code prints"
             assert "prevalence_ref" not in rows[0]
             scores = made.scores.to_pydict()
             assert max(abs(v) for v in scores["score: a cat"]) <= 100
@@ -195,6 +207,8 @@ def test_what_is_refused(sets: dict[str, Path], tmp_path: Path) -> None:
         ({"tua": 3}, UnknownNameError, "tua"),
         ({"score": "sad"}, OptionError, "ra_clip_score"),
         ({"density": "box"}, OptionError, "kde_legacy"),
+        ({"density": "kde_legacy", "direction": "gen||ref"}, OptionError, "ref||gen"),
+        ({"map_images": 0}, OptionError, "map_images"),
         ({"level": 1.0}, OptionError, "level"),
         ({"regions": 0}, OptionError, "regions"),
         ({"resamples": -1}, OptionError, "0 or more"),

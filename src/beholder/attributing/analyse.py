@@ -80,7 +80,7 @@ def score_settings(settings: AttributeSettings) -> ScoreSettings:
     return ScoreSettings(
         unit=settings.unit, direction=cast("Direction", settings.direction), density=cast("Density", settings.density),
         floor=settings.floor, seed=settings.seed, resamples=settings.resamples, permutations=settings.permutations,
-        level=settings.level,
+        level=settings.level, legacy_scale=settings.legacy_scale,
     )  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def _add_maps(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: Attri
             continue
         judged = judge_maps(first, second, map_settings)
         _fill(arrays, chosen, first.sums.mean(), second.sums.mean(), judged, grid, settings)
-        regional = judge_regions(ref.regions[own], gen.regions[own], map_settings, direction=settings.direction)
+        regional = judge_regions(ref.regions[own], gen.regions[own], map_settings, direction=str(settings.direction))
         for k, c in enumerate(chosen):
             _fill_regions(arrays, c, regional[k].cells)
             _add_map_row(rows[c], judged[k], settings)

@@ -179,7 +179,9 @@ class _Evaluation:
             "pairs": [row for report in reports for row in report.pairs],
             "sets": [{"rank": at, **row} for at, row in enumerate(summaries, start=1)],
         }
-        header = self._header(key, encoded[0].grid) | {"truncated_prompts": prompts.truncated}
+        header = self._header(key, encoded[0].grid) | {
+            "truncated_prompts": prompts.truncated, "logit_scale": prompts.logit_scale,
+        }  # fmt: skip
         names = [item.name for item in self.listed]
         return write_run(path, header, encoded, names, tables, [report.maps for report in reports])
 
@@ -192,7 +194,7 @@ class _Evaluation:
             "attributes": [item.as_json() for item in self.listed], "reference": REFERENCE,
             "generated": [name for name in self.sources if name != REFERENCE],
             "inputs": {name: source.name for name, source in self.sources.items()},
-            "grid": None if grid is None else list(grid), "unit": "nats",
+            "grid": None if grid is None else list(grid), "unit": self.settings.kl_unit,
             "signs": "differences are generated minus reference, R-SaD and its level reference minus generated",
             "model": {"id": model.id, "asked": model.asked, "weights": model.weights_sha256, "dtype": model.dtype,
                       "preprocessing": dict(model.preprocessing)},

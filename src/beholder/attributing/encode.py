@@ -279,13 +279,14 @@ class SetEncoder:
     ) -> None:
         """Adds rows (n, C, …) to the one holder, or each image to that of its class."""
         count, cells = rows.shape[1:]
+        most = self._settings.map_images
         if not self._settings.by_class:
             if not held:
-                held.append(MapUnits((count, cells)))
+                held.append(MapUnits((count, cells), most))
             held[0].add(list(keys), rows)
             return
         if not held:
-            held += [MapUnits((1, cells)) for _ in self._attributes]
+            held += [MapUnits((1, cells), most) for _ in self._attributes]
         for c, attribute in enumerate(self._attributes):
             own = [k for k, sample in enumerate(samples) if sample.class_name == attribute.name]
             if own:

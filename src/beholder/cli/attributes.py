@@ -41,7 +41,12 @@ def attributes(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Encoder. Default: openai:ViT-B-16.")] = None,
     score: Annotated[str | None, _method("ra_clip_score, hcs or clip_score. Default: ra_clip_score.")] = None,
     density: Annotated[str | None, _method("gaussian, kde or kde_legacy. Default: gaussian.")] = None,
-    direction: Annotated[str | None, _method("gen||ref or ref||gen. Default: gen||ref.")] = None,
+    direction: Annotated[
+        str | None, _method("gen||ref or ref||gen. Default: gen||ref; of kde_legacy always ref||gen.")
+    ] = None,
+    legacy_scale: Annotated[
+        bool, typer.Option("--legacy-scale", help="Divergences times 1000, as old code prints.", rich_help_panel=METHOD)
+    ] = False,
     counter_template: Annotated[
         str | None, typer.Option("--negative", help="Negative prompt, {} for the attribute.", rich_help_panel=METHOD)
     ] = None,
@@ -49,6 +54,10 @@ def attributes(
         str | None, typer.Option("--positive", help="Positive prompt, {} for the attribute.", rich_help_panel=METHOD)
     ] = None,
     maps: Annotated[bool, typer.Option("--maps/--no-maps", help="Look at places too.", rich_help_panel=METHOD)] = True,
+    map_images: Annotated[
+        int | None,
+        _method("Images of a set whose maps are kept one by one, for an exact null; of more, sums. Default: 1024."),
+    ] = None,
     regions: Annotated[
         int | None, _method("Regions along each side of the regional map. Default: 7, or the patches themselves.")
     ] = None,
@@ -86,7 +95,8 @@ def attributes(
             real=real, gen=_named(gen), attributes=attribute_list, out=out, pictures=pictures, overwrite=overwrite,
             device=device or "auto", dtype=dtype or "auto", store=store, cache_dir=cache_dir, offline=offline,
             progress=progress, model=model, score=score, density=density, direction=direction, by_class=by_class,
-            maps=maps, regions=regions, mass_floor=mass_floor, positive=template, negative=counter_template, seed=seed,
+            maps=maps, map_images=map_images, legacy_scale=legacy_scale, regions=regions, mass_floor=mass_floor,
+            positive=template, negative=counter_template, seed=seed,
             resamples=resamples, permutations=permutations, level=level,
         )  # fmt: skip
     sets, rows = run.sets.to_pylist(), run.attributes.to_pylist()

@@ -35,7 +35,10 @@ _OPTIONS = (
     FRAMES,
 )  # fmt: skip
 _DIRECTION = OptionInfo("direction", "gen||ref", "Which set stands first in the KL.", choices=get_args(Direction))
-_DENSITY = OptionInfo("density", "gaussian", "How scores become densities.", choices=get_args(Density))
+_DENSITY = OptionInfo(
+    "density", "gaussian", "How scores become densities; kde_legacy: as the public code, ref||gen, on its scale.",
+    choices=get_args(Density),
+)  # fmt: skip
 _SCORES = (*_OPTIONS, _DIRECTION, _DENSITY)
 _BY_EACH = "beholder attributes gives every attribute and pair by itself, maps, and several sets ranked."
 _CARD: dict[str, Any] = {

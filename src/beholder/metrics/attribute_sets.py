@@ -178,6 +178,10 @@ class ScoreSetMetric(AttributeSetMetric):
 
     statistic: ClassVar[str]
 
+    @property
+    def unit(self) -> str:
+        return "1000 × nats" if self.options["density"] == "kde_legacy" else self.info.unit
+
     def compare(self, real: ScoredSet, gen: ScoredSet, settings: SetSettings, memo: Memo) -> SetValue:
         chosen = self.chosen(real, gen)
         found = self._judged(real, gen, chosen, settings, memo)

@@ -21,7 +21,8 @@ def attributes_text(
     settings = header["settings"]
     lines = [
         f"{settings['score']} by {header['model']['id']}, {settings['density']} density, KL({settings['direction']}), "
-        f"nats, seed {settings['seed']}",
+        f"{header['unit']}, seed {settings['seed']}",
+        *_how(header),
         "",
         f"{'rank':>4}  {'set':<24} {'SaD':>8} {'null':>8} {'PaD':>8} {'null':>8} {'MAR':>8} {'images':>7}",
     ]
@@ -37,6 +38,21 @@ def attributes_text(
     if settings["score"] == "ra_clip_score":
         lines.append("A single normal (SaD) can miss changes of shape: see W1 and JSD.")
     return "\n".join(line if width is None else line[:width] for line in lines) + "\n"
+
+
+def _how(header: Mapping[str, Any]) -> list[str]:
+    """What else the scores were made with; all of it stands in the header."""
+    settings, pixels = header["settings"], header["model"].get("preprocessing") or {}
+    if settings["score"] != "ra_clip_score":
+        told = [f'prompt "{settings["prompt"]}"']
+    else:
+        told = [f'"{settings["positive"]}" against "{settings["negative"]}"']
+        pair = settings["tau"] if settings["tau"] > 0 else header.get("logit_scale")
+        tokens = settings["tau_agg"] if settings["tau_agg"] > 0 else pair
+        told += [] if pair is None else [f"temperatures {pair:.4g} and {tokens:.4g}"]
+        told.append(f"refinement {settings['refine']}")
+    shown = [f"{name} {pixels[name]}" for name in ("resize", "size", "crop", "interpolation") if name in pixels]
+    return ["; ".join([*told, *([f"pixels: {', '.join(shown)}"] if shown else [])])]
 
 
 def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:

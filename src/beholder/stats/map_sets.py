@@ -18,7 +18,7 @@ from beholder.functional.placement import Background, Placement, excess, placeme
 from beholder.stats.resample import Judged, bootstrap_counts, judge, split_marks
 
 MOST_IMAGES = 1024
-"""So many images are kept one by one, and so many groups are made of more."""
+"""So many images are kept one by one unless more are asked for, and so many groups are made of more."""
 
 
 class MapUnits:
@@ -26,12 +26,13 @@ class MapUnits:
 
     Args:
         shape: (C, P).
+        most: images that are kept one by one (4 bytes a number); of more, sums of `MOST_IMAGES` groups are.
 
     `grouped` tells whether units are groups. Which group an image falls into is decided by its content's key.
     """
 
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self.sums = MapSums(shape)
+    def __init__(self, shape: tuple[int, int], most: int = MOST_IMAGES) -> None:
+        self.sums, self._most = MapSums(shape), most
         self.grouped = False
         self._keys: list[bytes] = []
         self._maps: list[np.ndarray] = []
@@ -46,7 +47,7 @@ class MapUnits:
         if not self.grouped:
             self._keys += keys
             self._maps += list(steps.astype(np.int32))
-            if len(self._keys) > MOST_IMAGES:
+            if len(self._keys) > self._most:
                 self._group()
         else:
             self._deal(keys, steps)
@@ -57,7 +58,7 @@ class MapUnits:
         if not (self.grouped or other.grouped):
             self._keys += other._keys
             self._maps += other._maps
-            if len(self._keys) > MOST_IMAGES:
+            if len(self._keys) > self._most:
                 self._group()
             return
         if not self.grouped:

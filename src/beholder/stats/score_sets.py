@@ -20,7 +20,7 @@ from beholder.functional.divergence import (
     sad,
     wasserstein,
 )
-from beholder.functional.legacy_density import pad_legacy, sad_legacy
+from beholder.functional.legacy_density import PRINTED, pad_legacy, sad_legacy
 from beholder.functional.pair_densities import pad_kde
 from beholder.functional.score_sums import Gaussian, fit
 from beholder.stats.pair_draws import MOST_PAIR_UNITS, Side, pair_divergences
@@ -28,6 +28,7 @@ from beholder.stats.resample import MOST_UNITS, Judged, bootstrap_counts, deal, 
 
 Density = Literal["gaussian", "kde", "kde_legacy"]
 HISTOGRAM_POINTS = 256
+DIVERGENCES = frozenset({"sad", "pad", "dependence", "sad_mean", "pad_mean", "dependence_mean"})
 SIGNED = frozenset({"mean_difference", "dependence", "dependence_mean"})
 
 
@@ -45,6 +46,7 @@ class ScoreSettings:
         permutations: reshuffles of the set labels; 0 for no nulls.
         level: of intervals and null levels.
         companions: also W1 and JSD; False leaves them out.
+        legacy_scale: divergences times 1000, as the public code prints them; "kde_legacy" always has its scale.
         pairs: also intervals and nulls of pairs, which take some seconds a pair by kernels; False leaves them out.
     """
 
@@ -58,6 +60,7 @@ class ScoreSettings:
     level: float = 0.95
     companions: bool = True
     pairs: bool = True
+    legacy_scale: bool = False
 
     def __post_init__(self) -> None:
         if self.density not in get_args(Density):
@@ -66,6 +69,11 @@ class ScoreSettings:
             raise OptionError(f"direction must be one of: {', '.join(get_args(Direction))}", got=repr(self.direction))
         if min(self.resamples, self.permutations) < 0:
             raise OptionError("resamples and permutations must be 0 or more", got="a negative number")
+
+    @property
+    def scale(self) -> float:
+        """What divergences are multiplied by: a mean over 10,000 cells times 1e7 is 1000 times KL in nats."""
+        return PRINTED if self.density == "kde_legacy" else 1000.0 if self.legacy_scale else 1.0
 
 
 def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings) -> dict[str, Judged]:
@@ -97,8 +105,11 @@ def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings
     boot, null = draws.boot(), draws.null()
     result = {}
     for name, value in values.items():
-        with_draws = boot.get(name), null.get(name)
-        result[name] = judge(value, boot=with_draws[0], null=with_draws[1], level=settings.level, signed=name in SIGNED)
+        scale = settings.scale if name in DIVERGENCES else 1.0
+        draws_of = [None if found is None else scale * found for found in (boot.get(name), null.get(name))]
+        result[name] = judge(
+            scale * value, boot=draws_of[0], null=draws_of[1], level=settings.level, signed=name in SIGNED
+        )  # fmt: skip
     return result
 
 
