@@ -130,7 +130,7 @@ class SetValues:
             return Summary(
                 **base, value=None, low=None, high=None, ci_method=None, unit="picture", n=gen.n, n_units=0, note=told
             ), None if by_nature else fault  # fmt: skip
-        notes = [found.note, f"{n} of {gen.n} generated pictures drawn (seed {self._asked.seed})" if n else None]
+        notes = [found.note, _drawn_note(n, gen.n, real, self._asked.seed)]
         return Summary(
             **base, value=float(found.value), low=found.low, high=found.high, sd=found.sd, ci_method=found.ci_method,
             unit=found.unit, n=sides[0].n, n_units=found.n_units or sides[0].n,
@@ -148,6 +148,13 @@ class SetValues:
 
     def _stored(self, planned: PlannedMetric, rows: Sequence[SetRow]) -> StoredSet:
         return StoredSet(self._shelf, self._spaces[planned.label], rows)
+
+
+def _drawn_note(n: int | None, gen: int, real: StoredSet | FittedSet | None, seed: int) -> str | None:
+    """Which pictures were drawn; None where all take part."""
+    sides = [("generated", gen)] + ([("real", real.n)] if isinstance(real, StoredSet) else [])
+    drawn = [f"{n} of {size} {name} pictures" for name, size in sides if n is not None and n < size]
+    return f"{' and '.join(drawn)} drawn (seed {seed})" if drawn else None
 
 
 def _is_drawn(metric: SetMetric) -> bool:
