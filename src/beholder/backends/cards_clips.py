@@ -53,3 +53,21 @@ def cards() -> Iterator[ModelCard]:
         paper="Wu et al. 2023, Q-Align: Teaching LMMs for Visual Scoring via Discrete Text-Defined Levels, "
         "arXiv 2312.17090",
     )  # fmt: skip
+    note = "Pictures are prepared as VBench prepares frames: resized as floats, without antialiasing."
+    yield ModelCard(
+        id="vbench:facebook/dino-vitb16", engine="vbench", family="vit", arch="ViT-B-16",
+        weights="facebook/dino-vitb16", source="facebook/dino-vitb16", licence="Apache-2.0", commercial=True,
+        input_size=(224, 224), embed_dim=768,
+        aliases=("vbench-dino",), capabilities=("ImageEncoder",),
+        paper="Caron et al. 2021, Emerging Properties in Self-Supervised Vision Transformers, arXiv 2104.14294",
+        notes=(note, "The short side becomes 224 and the whole frame is looked at."),
+    )  # fmt: skip
+    yield ModelCard(
+        id="vbench:openai/clip-vit-base-patch32", engine="vbench", family="clip", arch="ViT-B-32",
+        weights="openai/clip-vit-base-patch32", source="openai/clip-vit-base-patch32", size_bytes=605_000_000,
+        licence="MIT (repository openai/CLIP)", commercial=True, input_size=(224, 224), embed_dim=512,
+        aliases=("vbench-clip",), capabilities=("ImageEncoder",),
+        paper="Radford et al. 2021, Learning Transferable Visual Models From Natural Language Supervision, "
+        "arXiv 2103.00020",
+        notes=(note, "VBench runs it in float16 on a GPU; here it runs in float32 unless asked."),
+    )  # fmt: skip

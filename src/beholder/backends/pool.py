@@ -61,6 +61,7 @@ SPECIAL.add("Matcher/umt", "beholder.backends.umt:MATCHER")
 SPECIAL.add("VideoTextEncoder/internvideo2", "beholder.backends.internvideo2:ENCODER")
 SPECIAL.add("Matcher/internvideo2", "beholder.backends.internvideo2:MATCHER")
 SPECIAL.add("ImageEncoder/hf", "beholder.backends.hf_dino:HF_DINO")
+SPECIAL.add("ImageEncoder/vbench", "beholder.backends.vbench:VBENCH")
 SPECIAL.add("ImageEncoder/inception", "beholder.backends.inception:INCEPTION")
 for _name in ("masks", "boxes", "color", "fake"):
     SPECIAL.add(f"Segmenter/{_name}", f"beholder.backends.segment.plain:{_name.upper()}")
@@ -72,7 +73,7 @@ for _name in (
 
 _COMPARING = {
     "umt": "VideoTextEncoder", "internvideo2": "VideoTextEncoder", "xclip": "Matcher", "lavis": "Matcher",
-    "inception": "ImageEncoder",
+    "inception": "ImageEncoder", "vbench": "ImageEncoder",
 }  # fmt: skip
 _COMPARING_HF = {
     "videoprism": "VideoTextEncoder", "xclip": "VideoTextEncoder", "blip": "Matcher", "blip-2": "Matcher",

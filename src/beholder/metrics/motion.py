@@ -240,7 +240,7 @@ def _card(name: str, of: str, model: str, doc: str, notes: Iterable[str]) -> Met
         degenerate=f"{_SHORT} A frame whose embedding has no direction: degenerate_embedding.",
         paper=_VBENCH,
         reference_code="https://github.com/Vchitect/VBench",
-        version="1",
+        version="2",
         capability="ImageTextEncoder",
         default_model=model,
         options=(
@@ -261,9 +261,9 @@ class SubjectConsistency(_Consistency):
     info = _card(
         "subject_consistency",
         "the subject",
-        "hf:facebook/dino-vitb16",
-        "Encoder of pictures; DINO ViT-B/16 is VBench's.",
-        ("VBench brings the short side to 224 and looks at the whole frame; a model here takes its own square.",),
+        "vbench:facebook/dino-vitb16",
+        "Encoder of pictures. The default is VBench's, fed as VBench feeds it; hf:facebook/dino-vitb16 takes a square.",
+        ("VBench decodes with decord, so values can differ in the last digits.",),
     )
 
 
@@ -273,7 +273,7 @@ class BackgroundConsistency(_Consistency):
     info = _card(
         "background_consistency",
         "the scene",
-        "openai:ViT-B-32",
-        "Encoder of pictures; CLIP ViT-B/32 is VBench's.",
-        (),
+        "vbench:openai/clip-vit-base-patch32",
+        "Encoder of pictures. The default is VBench's, fed as VBench feeds it; openai:ViT-B-32 resizes with Pillow.",
+        ("VBench decodes with decord, so values can differ in the last digits.",),
     )
