@@ -18,7 +18,7 @@ from beholder._errors import OptionError, UserError
 from beholder.comparing.gate import gate
 from beholder.functional.gaussians import fit_features, frechet_distance
 from beholder.functional.neighbours import neighbour_metrics
-from beholder.report.comparison import comparison_table
+from beholder.report.comparison import comparison_table, flat_records
 from beholder.runs.results import Run
 
 
@@ -107,7 +107,7 @@ def test_unequal_sets_are_refused_before_anything_is_computed_and_n_draws_equal_
     values = [by_group(run, "fd")[()] for run in runs]
     assert values[0].value == values[1].value != values[2].value
     assert values[0].n == 15
-    assert "15 of 20 generated pictures drawn (seed 0)" in values[0].note
+    assert "15 of 20 generated pictures and 15 of 30 real pictures drawn (seed 0)" in values[0].note
     with pytest.raises(OptionError, match="--n 25 needs 25 pictures in each set"):
         evaluate(gen, metrics="fd", real=real, n=25, out=str(tmp_path / "p"), **settings)
 
@@ -296,6 +296,10 @@ def test_later_looks_at_a_run_with_sets(tmp_path: Path, settings: dict[str, Any]
     table = comparison_table(found)
     assert [cells[0] for cells in table.rows] == ["clip_score ↑", "fd ↓"]
     assert any("whole sets" in note for note in table.notes)
+    flat = flat_records(found)
+    assert [(item["label"], item["unit"], item["mean"]) for item in flat][1] == ("fd", "set", other.value)
+    assert list(flat[0]) == list(flat[1]), "one table has one set of columns"
+    assert (flat[1]["mean_low"], flat[1]["mean_high"], flat[1]["note"]) == (other.low, other.high, one.note)
     alone = beholder.compare(*runs, metrics=["fd"])
     assert (alone.rows, alone.sets) == ((), found.sets)
 
@@ -321,3 +325,38 @@ def test_methods_of_a_run_are_compared_as_sets(tmp_path: Path, settings: dict[st
     run = evaluate(gen, metrics=["fd", "vendi"], real=real, out=str(tmp_path / "o"), **settings)
     found = beholder.compare(run)
     assert {(row.label, row.b, row.verdict) for row in found.sets} == {("fd", "b", "worse"), ("vendi", "b", "lower")}
+
+
+def test_a_dry_run_counts_the_real_set_and_tells_of_unequal_ones(tmp_path: Path, settings: dict[str, Any]) -> None:
+    from beholder.runs.config import make_config
+    from beholder.runs.dry_run import dry_run
+
+    gen = pictures(tmp_path / "g", 12)
+    pictures(tmp_path / "r", 12, seed=1)
+    pictures(tmp_path / "small", 5, seed=2)
+    data = tmp_path / "gen.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in gen))
+    asked = {"data": str(data), "metrics": ["fd", "clip_score"], "out": str(tmp_path / "o"), **settings}
+    found = dry_run(make_config({**asked, "real": str(tmp_path / "r")}))
+    work = {item.feature: (item.needed, item.stored) for item in found.work}
+    assert work == {"image_embedding": (24, 0), "text_embedding": (6, 0)}
+    assert found.samples == 12
+    assert any("12 pictures" in line for line in found.lines())
+    part = dry_run(make_config({**asked, "real": str(tmp_path / "r"), "shard": "1/3", "store": None}))
+    assert part.samples == 4
+    assert {item.feature: item.needed for item in part.work}["image_embedding"] == 8
+    with pytest.raises(OptionError, match=r"12 generated and 5 real"):
+        dry_run(make_config({**asked, "real": str(tmp_path / "small")}))
+    assert not (tmp_path / "o").exists()
+
+
+def test_sides_with_and_without_metrics_of_samples_share_those_of_sets(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    gen, real = pictures(tmp_path / "g", 24), pictures(tmp_path / "r", 24, seed=1)
+    one = evaluate(gen, metrics=["clip_score", "fd"], real=real, out=str(tmp_path / "a"), **settings)
+    other = evaluate(gen, metrics="fd", real=real, out=str(tmp_path / "b"), **settings)
+    found = beholder.compare(one, other)
+    assert found.rows == ()
+    assert [row.label for row in found.sets] == ["fd"]
+    assert found.sets[0].difference == 0.0

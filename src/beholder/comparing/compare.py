@@ -69,7 +69,7 @@ def compare(
     blockers = set_blockers(measured, set_labels)
     sets = compare_sets(measured, set_labels, level)
     samples = [label for label in metrics if label not in set_labels]
-    if sets and ((metrics and not samples) or not any(side.labels for side in sides)):
+    if sets and not samples and (metrics or not _shared(sides)):
         warnings = _differences(sides, (), blockers, allow_different=allow_different)
         names = tuple(side.name for side in sides)
         return Comparison((), names, (), (), {}, tuple(warnings), (), level, power, sets)
@@ -100,8 +100,13 @@ def compare(
     )
 
 
+def _shared(sides: Sequence[Side]) -> list[str]:
+    """Metrics of samples that all sides have."""
+    return [label for label in sides[0].labels if all(label in side.labels for side in sides)]
+
+
 def _labels(sides: Sequence[Side], asked: Sequence[str]) -> list[str]:
-    shared = [label for label in sides[0].labels if all(label in side.labels for side in sides)]
+    shared = _shared(sides)
     for label in asked:
         if label not in shared:
             raise UnknownNameError("metric of all sides", label, shared, fix="Shared: " + ", ".join(shared))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from beholder._errors import WeightsMissingError
@@ -15,10 +17,12 @@ from beholder.runs.chunk import read_chunk
 from beholder.runs.config import RunConfig
 from beholder.runs.engine import chunks
 from beholder.runs.hash_memory import remembered_hashes
-from beholder.runs.inputs import config_source, default_out
+from beholder.runs.inputs import config_source, default_out, group_columns
 from beholder.runs.make import default_workers
-from beholder.runs.plan import Plan, make_metrics, make_plan
+from beholder.runs.plan import Plan, make_metrics, make_plan, of_sets
+from beholder.runs.real import Real, check_sizes, open_real, set_metric, share_of_real
 from beholder.runs.rows import sample_columns
+from beholder.runs.shards import ShardSource, parse_shard, part_folder
 from beholder.runs.store import FeatureStore, default_store
 
 
@@ -114,7 +118,14 @@ def dry_run(config: RunConfig, *, source: SampleSource | None = None) -> DryRun:
         plan = make_plan(config.model_copy(update={"offline": True}), samples=source if source.replayable else None)
     except WeightsMissingError:
         return _without_weights(config, source)
-    samples, needed, stored, rates = _count(plan, config, source)
+    out = config.out or str(default_out(config, plan))
+    config = config.model_copy(update={"by": group_columns(config.by)})
+    real = open_real(config, plan)
+    check_sizes(real, plan, config, source)
+    if config.shard is not None:
+        shard = parse_shard(config.shard)
+        source, real = ShardSource(source, shard), share_of_real(real, shard)
+    samples, needed, stored, rates = _count(plan, config, source, real, out)
     work = tuple(
         PlannedWork(model.id, space.feature, needed[name], stored[name], rates[name])
         for name, (space, model) in plan.spaces().items()
@@ -124,7 +135,18 @@ def dry_run(config: RunConfig, *, source: SampleSource | None = None) -> DryRun:
     weights = sum(model.size_bytes or 0 for model in models)
     notes = (f"memory: about {_size(weights)} for the largest set of weights held at once",) if weights else ()
     labels = tuple(item.metric.identity for item in plan.metrics)
-    return DryRun(config.out or str(default_out(config, plan)), samples, labels, models, work, notes)
+    return DryRun(out, samples, labels, models, work, (*_told_of_real(real), *notes))
+
+
+def _told_of_real(real: Real | None) -> tuple[str, ...]:
+    """What a plan says of the real set."""
+    if real is None:
+        return ()
+    if real.source is None:
+        return (f"real set {real.name}: its mean and covariance, nothing to encode",)
+    count = real.source.count()
+    size = sum(1 for _ in real.source) if count is None else count
+    return (f"real set {real.name}: {size} pictures, counted above",)
 
 
 def _planned(model: ResolvedModel) -> PlannedModel:
@@ -153,27 +175,41 @@ def _without_weights(config: RunConfig, source: SampleSource) -> DryRun:
 
 
 def _count(
-    plan: Plan, config: RunConfig, source: SampleSource
+    plan: Plan, config: RunConfig, source: SampleSource, real: Real | None, out: str
 ) -> tuple[int, Mapping[str, int], Mapping[str, int], Mapping[str, float | None]]:
-    store = FeatureStore(config.store or default_store())
+    """Samples; and by space: distinct items of outputs and real set, those that are stored, items a second."""
+    store = _store(config, out)
     spaces = plan.spaces()
     numbers = {name: store.space(space) for name, (space, _) in spaces.items()}
     seen: dict[str, set[bytes]] = {name: set() for name in spaces}
     stored = dict.fromkeys(spaces, 0)
     total = 0
+    sides = [(plan, source)]
+    if real is not None and real.source is not None:
+        needing = tuple(item for item in of_sets(plan.metrics) if set_metric(item).needs_real)
+        sides.append((dataclasses.replace(plan, metrics=needing), real.source))
     try:
         with remembered_hashes(store), ThreadPoolExecutor(config.workers or default_workers()) as pool:
-            for samples in chunks(source):
-                total += len(samples)
-                chunk = read_chunk(samples, sample_columns(samples), plan, pool)
-                for name, wanted in chunk.wanted.items():
-                    fresh = [key for key in wanted if key not in seen[name]]
-                    seen[name].update(fresh)
-                    stored[name] += len(store.has(numbers[name], fresh))
+            for part, rows in sides:
+                for samples in chunks(rows):
+                    total += len(samples) if part is plan else 0
+                    chunk = read_chunk(samples, sample_columns(samples), part, pool)
+                    for name, wanted in chunk.wanted.items():
+                        fresh = [key for key in wanted if key not in seen[name]]
+                        seen[name].update(fresh)
+                        stored[name] += len(store.has(numbers[name], fresh))
         rates = {name: store.rate(number) for name, number in numbers.items()}
     finally:
         store.close()
     return total, {name: len(keys) for name, keys in seen.items()}, stored, rates
+
+
+def _store(config: RunConfig, out: str) -> FeatureStore:
+    """The store that the run would use; a part's own is not made for this."""
+    if config.shard is None or config.store is not None:
+        return FeatureStore(config.store or default_store())
+    folder = part_folder(Path(out), parse_shard(config.shard)) / "features"
+    return FeatureStore(folder if (folder / "index.sqlite").exists() else None, alone=True)
 
 
 def _size(size: int) -> str:
