@@ -172,3 +172,12 @@ def test_fewer_than_a_hundred_prompts_or_thirty_concepts_are_said(sizes: np.ndar
     assert alone.note == (
         None if len(cells.a) >= 100 else f"optimistic: the interval rests on {len(cells.a)} prompts only"
     )
+
+
+def test_a_shift_without_scatter_has_no_variance_of_rounding_errors() -> None:
+    a = np.linspace(0.1, 0.9, 120)
+    found = compare_cells(Cells(a, a + 0.1, np.arange(120)))
+    assert found.detectable == 0.0
+    assert (found.variance.prompt, found.effect.d_z) == (0.0, None)  # type: ignore[union-attr]
+    assert found.value == pytest.approx(0.1)
+    assert found.interval.low == pytest.approx(0.1, abs=1e-15)

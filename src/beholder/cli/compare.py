@@ -61,7 +61,7 @@ def compare(
     Example: beholder compare runs/all-methods --baseline sdxl --by category --as md
     """
     from beholder.comparing.compare import compare as call
-    from beholder.report.comparison import comparison_json, comparison_records, comparison_table
+    from beholder.report.comparison import comparison_json, comparison_table, flat_records
     from beholder.report.render import check_form, rendered
 
     check_form(form)
@@ -86,4 +86,4 @@ def compare(
     if form == "json":
         put_json(comparison_json(found))
     else:
-        put(rendered(comparison_table(found), comparison_records(found), form, width=stdout_width()))
+        put(rendered(comparison_table(found), flat_records(found), form, width=stdout_width()))

@@ -192,6 +192,36 @@ def comparison_records(found: Comparison) -> list[dict[str, Any]]:
     return [_record(row) for row in found.rows]
 
 
+def flat_records(found: Comparison) -> list[dict[str, Any]]:
+    """The same with metrics of whole sets, for a file of one table."""
+    return [*comparison_records(found), *(_set_record(item, found.level) for item in found.sets)]
+
+
+def _set_record(item: SetCompared, level: float) -> dict[str, Any]:
+    """A metric of sets in the columns of the others; what only pairs have is None."""
+    record: dict[str, Any] = dict.fromkeys(_COLUMNS)
+    record["unit"] = "set"
+    return record | {
+        "run": item.b, "group": {}, "baseline": item.a, "label": item.label, "metric": item.metric,
+        "higher_is_better": item.higher_is_better, "mean_baseline": item.value_a, "mean_baseline_low": item.low_a,
+        "mean_baseline_high": item.high_a, "mean": item.value_b, "mean_low": item.low_b, "mean_high": item.high_b,
+        "difference": item.difference, "low": item.low, "high": item.high, "level": level,
+        "ci_method": None if item.low is None else "normal", "n_units": item.n_b, "verdict": item.verdict,
+        "missing_baseline": dict(item.missing_a), "missing": dict(item.missing_b),
+        "note": "; ".join(dict.fromkeys(filter(None, (item.note_a, item.note_b)))) or None,
+    }  # fmt: skip
+
+
+_COLUMNS = (
+    "run", "group", "baseline", "label", "metric", "higher_is_better", "mean_baseline", "mean_baseline_low",
+    "mean_baseline_high", "mean", "mean_low", "mean_high", "difference", "low", "high", "level", "ci_method", "unit",
+    "p", "p_method", "p_holm", "p_bh", "d_z", "superiority", "above", "tied", "below", "variance_concept",
+    "variance_prompt", "variance_seed", "variance_judge", "detectable", "n_pairs", "n_prompts", "n_units",
+    "missing_baseline", "missing", "verdict", "note",
+)  # fmt: skip
+"""What a record of a comparison holds."""
+
+
 def _record(row: Compared) -> dict[str, Any]:
     found, effect = row.difference, row.difference.effect
     return {

@@ -113,7 +113,8 @@ def compare_cells(
     check_asked(level, resamples)
     cells = _checked(cells)
     d = cells.b - cells.a
-    variance = split_variance(d, cells.prompts, noise=cells.noise, judge=cells.judge, concepts=cells.clusters)
+    scattered = d if _scatters(cells, d) else np.zeros(len(d))
+    variance = split_variance(scattered, cells.prompts, noise=cells.noise, judge=cells.judge, concepts=cells.clusters)
     if not len(d):
         return _no_pairs(variance, level)
     by_prompt, first = prompt_means(np.column_stack([d, cells.a, cells.b]), cells.prompts)
@@ -125,6 +126,7 @@ def compare_cells(
         bca_interval(column, counts, unit=unit, seed=seed, resamples=resamples, level=level) for column in all_sums
     )
     sums = all_sums[0]
+    error = _standard_error(sums, counts) if scattered is d else 0.0
     rounding = ROUNDING * float(np.abs(by_prompt[:, 1:]).max())
     return Difference(
         value=float(by_prompt[:, 0].mean()),
@@ -136,7 +138,7 @@ def compare_cells(
         interval_a=of_a,
         interval_b=of_b,
         variance=variance,
-        detectable=detectable_difference(_standard_error(sums, counts), len(sums), power=power, level=level),
+        detectable=detectable_difference(error, len(sums), power=power, level=level),
         n_pairs=len(d),
         n_prompts=len(first),
         unit=unit,
@@ -191,6 +193,12 @@ def _units(groups: np.ndarray | None, n_prompts: int) -> tuple[str, np.ndarray]:
         if codes.max(initial=0) > 0:
             return "concept", codes
     return "prompt", np.arange(n_prompts)
+
+
+def _scatters(cells: Cells, d: np.ndarray) -> bool:
+    """False where differences are equal but for the rounding of a subtraction."""
+    scale = max(float(np.abs(cells.a).max(initial=0.0)), float(np.abs(cells.b).max(initial=0.0)))
+    return bool(len(d)) and float(np.ptp(d)) > 1e-12 * scale
 
 
 def _standard_error(sums: np.ndarray, counts: np.ndarray) -> float:
