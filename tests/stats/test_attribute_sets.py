@@ -290,6 +290,18 @@ def test_pairs_by_kernels_have_intervals_and_nulls() -> None:
     assert np.array_equal(alone["sad"].low, much["sad"].low)
 
 
+def test_kernels_keep_their_level() -> None:
+    """Two samples of one distribution with two peaks, whose spread a draw of labels moves: p is even."""
+    rng = np.random.default_rng(0)
+    how = ScoreSettings(density="kde", resamples=0, permutations=99, companions=False, pairs=False)
+    found = []
+    for _ in range(40):
+        sides = [np.where(rng.random((80, 3)) < 0.3, 0.8, 0.2) + 0.04 * rng.normal(size=(80, 3)) for _ in range(2)]
+        found += judge_scores(sides[0], sides[1], how)["sad"].p.tolist()
+    assert 0.88 <= np.mean(np.asarray(found) > 0.05) <= 1.0
+    assert 0.4 < np.mean(found) < 0.6
+
+
 def test_map_units_merge_and_group() -> None:
     rng = np.random.default_rng(0)
     n = MOST_IMAGES + 300

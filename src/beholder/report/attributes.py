@@ -35,7 +35,7 @@ def attributes_text(
         lines += ["", *_attribute_lines([row for row in rows if row["set"] == one["set"]], str(one["set"]))]
     lines += ["", "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference.",
               "*: significant at 5 % after Benjamini-Hochberg over the attributes."]  # fmt: skip
-    if settings["score"] == "ra_clip_score":
+    if settings["density"] == "gaussian":
         lines.append("A single normal (SaD) can miss changes of shape: see W1 and JSD.")
     return "\n".join(line if width is None else line[:width] for line in lines) + "\n"
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beholder._errors import OptionError
-from beholder.functional.densities import sad_kde, scott, smoothing
+from beholder.functional.densities import SPREAD_FLOOR, sad_kde, scott, smoothing
 from beholder.functional.divergence import (
     FLOOR,
     Direction,
@@ -28,6 +28,7 @@ from beholder.stats.resample import MOST_UNITS, Judged, bootstrap_counts, deal, 
 
 Density = Literal["gaussian", "kde", "kde_legacy"]
 HISTOGRAM_POINTS = 256
+_SAME_WIDTH = 0.01
 DIVERGENCES = frozenset({"sad", "pad", "dependence", "sad_mean", "pad_mean", "dependence_mean"})
 SIGNED = frozenset({"mean_difference", "dependence", "dependence_mean"})
 
@@ -254,18 +255,32 @@ class _Draws:
             smoothed = [side / side.sum(axis=1, keepdims=True) for side in smoothed]
             columns["jsd"].append(jensen_shannon(smoothed[0], smoothed[1]))
             if self.settings.density == "kde":
-                columns["sad_kde"].append(self._kde(sides, c, grid))
+                columns["sad_kde"].append(self._kde(sides, grid))
         return {name: np.stack(values, axis=1) for name, values in columns.items() if values}
 
-    def _kde(self, sides: list[np.ndarray], c: int, grid: np.ndarray) -> np.ndarray:
+    def _kde(self, sides: list[np.ndarray], grid: np.ndarray) -> np.ndarray:
+        """(draws,) SaD by kernels, each draw smoothed with the kernel of its own spread."""
         logs = []
         for side, rows in zip(sides, self.sets):
-            spread = float(np.sqrt(rows[:, c].var(ddof=1) + 1e-6))
-            density = np.maximum(side @ smoothing(grid, scott(len(rows)) * spread), 1e-300)
+            density = np.maximum(_smoothed(side, grid, len(rows)), 1e-300)
             logs.append(np.log(density / density.sum(axis=1, keepdims=True)))
         first, second = (logs[1], logs[0]) if self.settings.direction == "gen||ref" else (logs[0], logs[1])
         values: np.ndarray = np.maximum((np.exp(first) * (first - second)).sum(axis=1), 0.0)
         return values
+
+
+def _smoothed(shares: np.ndarray, grid: np.ndarray, n: int) -> np.ndarray:
+    """(draws, points) shares of n scores smoothed; draws whose bandwidths agree to 1 % share one."""
+    mean = shares @ grid
+    # Sharing scores out between grid points widened them by a sixth of a squared step.
+    variance = np.maximum(shares @ np.square(grid) - mean * mean - (grid[1] - grid[0]) ** 2 / 6.0, 0.0)
+    widths = scott(n) * np.sqrt(variance * (n / (n - 1.0)) + SPREAD_FLOOR**2)
+    steps = np.rint(np.log(widths) / _SAME_WIDTH).astype(np.int64)
+    found = np.empty_like(shares)
+    for level in np.unique(steps):
+        own = steps == level
+        found[own] = shares[own] @ smoothing(grid, float(np.exp(level * _SAME_WIDTH)))
+    return found
 
 
 def _grid(values: np.ndarray, n: int) -> tuple[np.ndarray, float]:
