@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from beholder.metrics.base import Joined
 from beholder.records import Status
 from beholder.runs import item_codec
 from beholder.runs.looking import DerivedItem, VideoItem
+from beholder.runs.results import open_run_folder
 from beholder.runs.several import PairItem
 
 try:
@@ -99,6 +102,21 @@ def test_items_that_kill_every_process_stop_the_run(
     with pytest.raises(UserError, match="died 3 times"):
         evaluate(tmp_path, write_set(tmp_path, 4), "ray", metrics="clip_i", model="deadly", engine="ray")
     assert len(list((tmp_path / "told").iterdir())) == 3
+
+
+@needs_ray
+@pytest.mark.slow
+def test_a_cluster_that_runs_already_is_used_by_its_address(tmp_path: Path, cluster: None) -> None:
+    data = write_set(tmp_path, 24)
+    local = evaluate(tmp_path, data, "local", metrics="clip_score")
+    words = ["run", str(data), "-m", "clip_score", "--model", "fake", "--store", str(tmp_path / "s")]
+    words += ["--engine", "ray", "--ray-address", ray.get_runtime_context().gcs_address, "-o", str(tmp_path / "there")]
+    # Another process: it starts no Ray of its own, and its model is loaded by the cluster's actors.
+    done = subprocess.run([sys.executable, "-m", "beholder", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    spread = open_run_folder(tmp_path / "there")
+    assert spread.scores.equals(local.scores)
+    assert all(model["ran"]["device"] is None for model in spread.header["models"].values())
 
 
 @needs_ray
