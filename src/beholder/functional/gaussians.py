@@ -29,7 +29,9 @@ class FeatureSums:
     """Number, mean and centred products of features of width d.
 
     Sums are centred on the running mean (Chan, Golub and LeVeque), so features far from 0 lose nothing. Merging is
-    exact in real arithmetic; in float64 another order differs by a few units in the last place.
+    exact in real arithmetic; in float64 another order differs by a few units in the last place (1e-10 of a distance).
+    Sums that are exact in any order, like those of scores (`score_sums`), need a known scale and several products of
+    d² numbers for one; runs in parts read their pictures in one order instead, and give the same bits.
 
     >>> whole, part = FeatureSums(1), FeatureSums(1)
     >>> whole.add([[0.0], [1.0]]); part.add([[2.0]])
