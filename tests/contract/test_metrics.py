@@ -22,8 +22,8 @@ from beholder.functional.masks import box_masks, encode_masks
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, Ragged, SampleMetric, make_metric
 from beholder.metrics.catalog import METRICS
+from beholder.metrics.segmenting import subjects_of
 from beholder.metrics.sets import SetMetric
-from beholder.metrics.subject import subjects_of
 from beholder.records import MetricInfo, OptionInfo
 
 NAMES = METRICS.names()

@@ -433,15 +433,92 @@ def test_scenes_with_exact_masks(tmp_path: Path) -> None:
     assert None in expected
 
 
-def test_videos_are_no_still_pictures(tmp_path: Path) -> None:
-    counting()
-    frames = [Image.fromarray(flat((at, 20, 10, RED))) for at in range(3)]
-    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    row = {"output": str(tmp_path / "a.gif"), "references": [save(tmp_path / "r.png", flat())], "class_name": "red"}
-    run = evaluate(tmp_path, [row], "clip_i_seg(segmenter=color)", model="counting")
+CLIP = [flat((5, 5, 10, RED)), flat((5, 5, 10, BLUE)), flat((20, 8, 10, RED)), flat((5, 5, 10, GREEN))]
+"""Frames of a video: the red subject is there in the first and third."""
+
+
+def clip_folder(path: Path, frames: Sequence[np.ndarray] = CLIP) -> str:
+    for at, frame in enumerate(frames):
+        save(path / f"{at}.png", frame)
+    return str(path)
+
+
+@pytest.mark.parametrize("how", ["mean", "max", "min", "median"])
+@pytest.mark.parametrize("missing", ["skip", "zero", "unsegmented"])
+def test_every_frame_of_a_video_is_segmented(tmp_path: Path, how: str, missing: str) -> None:
+    encoder = counting()
+    reference = flat((15, 15, 10, RED), (0, 0, 8, GREEN))
+    still = flat((9, 9, 10, RED))
+    row = {"references": [save(tmp_path / "r.png", reference)], "class_name": "red"}
+    rows = [row | {"output": clip_folder(tmp_path / "v")}, row | {"output": save(tmp_path / "s.png", still)}]
+    run = evaluate(
+        tmp_path, rows,
+        f"clip_i_seg(segmenter=color, frames=all, over_frames={how}, on_missing={missing})", model="counting",
+    )  # fmt: skip
+    video, picture = rows_of(run, run.labels[0])
+
+    def alone(pixels: np.ndarray) -> np.ndarray:
+        return np.where((pixels == RED).all(axis=2, keepdims=True), pixels, 0).astype(np.uint8)
+
+    found = [cosine(encoder, alone(CLIP[at]), reference) for at in (0, 2)]
+    plain = [cosine(encoder, CLIP[at], reference) for at in (1, 3)]
+    counted = {"skip": found, "zero": [*found, 0.0, 0.0], "unsegmented": [*found, *plain]}
+    reduce = {"mean": np.mean, "max": np.max, "min": np.min, "median": np.median}[how]
+    assert video["status"] == "ok"
+    assert video["value"] == pytest.approx(reduce(counted[missing]), abs=1e-6)
+    facts = video["evidence"]
+    assert (facts["seg_found"], facts["frames_found"], facts["seg_area"]) == (True, 2, pytest.approx(100 / 1600))
+    assert [facts["frame_scores"][at] for at in (0, 2)] == pytest.approx(found, abs=1e-6)
+    assert [facts["frame_unsegmented"][at] for at in (1, 3)] == pytest.approx(plain, abs=1e-6)
+    assert [facts["frame_scores"][at] for at in (1, 3)] == [None, None]
+    assert facts["frames"]["indices"] == [0, 1, 2, 3]
+    assert picture["value"] == pytest.approx(cosine(encoder, alone(still), reference), abs=1e-6)
+    assert "frame_scores" not in picture["evidence"]
+    by = {item.aggregate: item.value for item in run.summary}
+    both = [picture["value"]]
+    assert by["seg_found"] == pytest.approx((0.5 + 1) / 2)
+    for name in ("skip", "zero", "unsegmented"):
+        assert by[name] == pytest.approx(np.mean([reduce(counted[name]), *both]), abs=1e-6)
+
+
+def test_videos_with_several_instances_or_no_subject_or_a_mask(tmp_path: Path) -> None:
+    encoder = counting()
+    reference = save(tmp_path / "r.png", flat((15, 15, 10, RED)))
+    two = [flat((2, 2, 10, RED), (25, 25, 12, RED)), flat((5, 5, 10, RED))]
+    row = {"references": [reference], "class_name": "red"}
+    outputs = [clip_folder(tmp_path / "two", two), clip_folder(tmp_path / "none", [CLIP[1], CLIP[3]])]
+    metric = "clip_i_seg(segmenter=color, frames=all, instances=all-mean)"
+    run = evaluate(tmp_path, [row | {"output": output} for output in outputs], metric, model="counting")
+    several, none = rows_of(run, run.labels[0])
+    parts = [flat(), flat(), flat()]
+    squares = [(2, 2, 10), (25, 25, 12), (5, 5, 10)]
+    for part, (x, y, side) in zip(parts, squares):
+        part[:] = 0
+        part[y : y + side, x : x + side] = RED
+    values = [cosine(encoder, part, flat((15, 15, 10, RED))) for part in parts]
+    assert several["value"] == pytest.approx((np.mean(values[:2]) + values[2]) / 2, abs=1e-6)
+    assert (none["status"], none["reason"]) == ("no_mask", "no mask of the subject was found in any frame")
+    masked = row | {"output": outputs[0], "masks": rle(np.eye(40, dtype=bool))}
+    run = evaluate(tmp_path, [masked], "clip_i_seg(segmenter=masks)", model="counting")
     (score,) = rows_of(run, run.labels[0])
     assert score["status"] == "not_applicable"
-    assert "looks at still pictures" in score["reason"]
+    assert "a picture and its mask) must be still pictures" in score["reason"]
+
+
+def test_background_share_looks_at_still_pictures(tmp_path: Path) -> None:
+    counting()
+    row = {
+        "output": clip_folder(tmp_path / "v"), "references": [save(tmp_path / "r.png", flat())], "class_name": "red",
+        "concept": "a",
+    }  # fmt: skip
+    run = evaluate(
+        tmp_path,
+        [row | {"id": "1"}, row | {"id": "2", "concept": "b"}],
+        "background_share(segmenter=color)",
+        model="counting",
+    )
+    assert {score["status"] for score in rows_of(run, run.labels[0])} == {"not_applicable"}
+    assert "looks at still pictures" in rows_of(run, run.labels[0])[0]["reason"]
 
 
 def test_dino_i_seg_fills_with_imagenets_mean(tmp_path: Path) -> None:

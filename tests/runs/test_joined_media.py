@@ -99,7 +99,7 @@ def test_a_video_cannot_be_joined(tmp_path: Path) -> None:
     row = {"output": shade(tmp_path / "1.png", 1), "masks": str(tmp_path / "a.gif")}
     run = run_of(tmp_path, [row], JoinedMetric())
     assert run.scores.column("joined_status").to_pylist() == ["not_applicable"]
-    assert "looks at still pictures" in run.scores.column("joined_reason").to_pylist()[0]
+    assert "must be still pictures" in run.scores.column("joined_reason").to_pylist()[0]
 
 
 class Counts(JoinedMetric):

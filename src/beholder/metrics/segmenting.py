@@ -104,10 +104,12 @@ def has_masks(samples: Iterable[Sample]) -> bool:
     return any(sample.masks is not None for sample in itertools.islice(samples, _LOOKED_AT))
 
 
-def segments_slot(name: str, options: Mapping[str, OptionValue], *, many: bool = False) -> Slot:
-    """The slot of a segmenter's instances."""
+def segments_slot(
+    name: str, options: Mapping[str, OptionValue], *, many: bool = False, frames: str | None = None
+) -> Slot:
+    """The slot of a segmenter's instances; `frames` says which frames of a video are looked at, if any."""
     params = tuple((key, options[key]) for key in ("threshold", "mask_threshold"))
-    return Slot(name, str(options["segmenter"]), "segments", many=many, params=params)
+    return Slot(name, str(options["segmenter"]), "segments", many=many, params=params, frames=frames)
 
 
 # what is looked for

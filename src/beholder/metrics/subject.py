@@ -11,17 +11,17 @@ import numpy as np
 from beholder._errors import NoValue, UserError
 from beholder._identity import OptionValue
 from beholder.functional.masks import CLIP_MEAN, IMAGENET_MEAN
-from beholder.functional.similarity import cosine, normalise
 from beholder.manifest.schema import Sample
 from beholder.metrics.base import FeatureBatch, SampleMetric, ScoreColumns, Selection, Slot
 from beholder.metrics.clip_image import DEFAULT_MODEL, ClipI, references_of
+from beholder.metrics.frames import FRAME_OPTIONS
 from beholder.metrics.outcome import make_scores
+from beholder.metrics.segmented_rows import SegmentedRows, frames_evidence, of_frames, over_frames
 from beholder.metrics.segmenting import (
     CROP_OPTIONS,
     GIVEN,
     REMARK,
     SEGMENTER_OPTIONS,
-    Subject,
     has_masks,
     is_long_winded,
     mask_of,
@@ -30,13 +30,13 @@ from beholder.metrics.segmenting import (
     segment_item,
     segmenter_defaults,
     segments_slot,
-    subjects_of,
 )
 from beholder.metrics.text_image import output_of
 from beholder.records import MetricInfo, OptionInfo, Status
 
 DINO_MODEL = "hf:facebook/dino-vits16"
 _NO_MASK = "no mask of the subject was found"
+_NO_MASK_IN_FRAMES = "no mask of the subject was found in any frame"
 _DINO_PAPER = "Caron et al., Emerging Properties in Self-Supervised Vision Transformers, arXiv 2104.14294"
 _OWN_OPTIONS = (
     OptionInfo(
@@ -138,6 +138,7 @@ class ClipISeg(SegmentedMetric):
             OptionInfo(
                 "reduce", "mean", "How the references of one row become one value.", choices=("mean", "max", "first")
             ),
+            *FRAME_OPTIONS,
         ),
         licence_note="The weights of SAM 3 are gated and have a licence of their own.",
         notes=(
@@ -146,15 +147,18 @@ class ClipISeg(SegmentedMetric):
             "skip rewards hiding the subject, unsegmented rewards background; zero is the conservative bound.",
             "The segmenter belongs to the number: published values exist with SAM 3 and with Grounded SAM.",
             "Values may be above or below clip_i; neither is a fault.",
+            "Every frame of a video is segmented and scored; those without a mask go by on_missing, as outputs do, "
+            "and seg_found is the share of frames with one. Masks of the manifest go with still pictures.",
         ),
     )  # fmt: skip
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         model = str(self.options["model"])
+        frames = str(self.options["frames"])
         own = (
-            segments_slot("segments", self.options),
-            Slot("subject", model, "image_embedding", after=("segments",)),
+            segments_slot("segments", self.options, frames=frames),
+            Slot("subject", model, "image_embedding", after=("segments",), frames=frames),
         )
         if self.options["segment"] == "pred":
             return (*own, Slot("references", model, "image_embedding", many=True))
@@ -187,48 +191,63 @@ class ClipISeg(SegmentedMetric):
         return chosen
 
     def score(self, batch: FeatureBatch) -> ScoreColumns:
-        rows = _Rows(batch, self.options)
+        rows = SegmentedRows(batch, self.options)
         values, degenerate = np.zeros(batch.n), np.zeros(batch.n, dtype=bool)
         statuses: dict[int, tuple[Status, str]] = {}
         evidence: dict[int, Mapping[str, Any]] = {}
         for row in range(batch.n):
-            subject, lost = rows.subjects[row], rows.lost(row)
-            facts = subject.evidence() | ({"references_without_mask": lost} if lost else {})
-            compared = rows.compare(row, str(self.options["reduce"]))
-            if compared is None:
+            lost, frames = rows.lost(row), rows.frames(row)
+            facts: dict[str, Any] = {"references_without_mask": lost} if lost else {}
+            if frames is None:
                 statuses[row] = (Status.FAILED, "segment=both: none of the references has a mask")
-            else:
-                values[row], degenerate[row] = compared
-                if not subject.found:
-                    facts["unsegmented"] = None if degenerate[row] else round(float(values[row]), 9)
-                    values[row] = self._missing(row, values[row], statuses)
-            evidence[row] = facts
-        shown = degenerate & np.array([row not in statuses for row in range(batch.n)], dtype=bool)
+                evidence[row] = facts
+                continue
+            still = frames[0] if len(frames) == 1 else None
+            evidence[row] = (still.subject.evidence() if still is not None else frames_evidence(frames)) | facts
+            if still is not None and not still.subject.found:
+                plain = None if still.degenerate else round(still.value, 9)
+                evidence[row] = {**evidence[row], "unsegmented": plain}
+            counted = [frame for frame in frames if frame.subject.found or self._counts_missing()]
+            if not counted:
+                statuses[row] = (Status.NO_MASK, _NO_MASK if still is not None else _NO_MASK_IN_FRAMES)
+                continue
+            zero = self.options["on_missing"] == "zero"
+            each = [0.0 if zero and not frame.subject.found else frame.value for frame in counted]
+            values[row] = of_frames(each, str(self.options["over_frames"]))
+            degenerate[row] = any(frame.degenerate for frame in counted)
         return make_scores(
-            values, degenerate={"subject or of a reference": shown}, within=self.value_range, statuses=statuses,
+            values, degenerate={"subject or of a reference": degenerate}, within=self.value_range, statuses=statuses,
             evidence=evidence,
         )  # fmt: skip
 
-    def _missing(self, row: int, plain: float, statuses: dict[int, tuple[Status, str]]) -> float:
-        """The value of a row without a mask, or a status for it."""
-        rule = self.options["on_missing"]
-        if rule == "error":
+    def _counts_missing(self) -> bool:
+        """True where a picture without a mask counts; an error where the run is to stop for it."""
+        if self.options["on_missing"] == "error":
             raise UserError(
                 f"on_missing=error: every output of {self.info.name} must have a mask", got="one without",
                 fix="Run with on_missing=skip to see which rows have the status no_mask",
             )  # fmt: skip
-        if rule == "skip":
-            statuses[row] = (Status.NO_MASK, _NO_MASK)
-        return plain if rule == "unsegmented" else 0.0
+        return self.options["on_missing"] != "skip"
 
     def other_values(
         self, value: float | None, status: Status, evidence: Mapping[str, Any]
     ) -> Mapping[str, float | None]:
         if "seg_found" not in evidence or status not in (Status.OK, Status.NO_MASK):
             return {}
+        if "frame_scores" in evidence:
+            return self._other_values_of_frames(evidence)
         if evidence["seg_found"]:
             return {"skip": value, "zero": value, "unsegmented": value, "seg_found": 1.0}
         return {"skip": None, "zero": 0.0, "unsegmented": evidence.get("unsegmented"), "seg_found": 0.0}
+
+    def _other_values_of_frames(self, evidence: Mapping[str, Any]) -> Mapping[str, float | None]:
+        how, scores, plain = str(self.options["over_frames"]), evidence["frame_scores"], evidence["frame_unsegmented"]
+        return {
+            "skip": over_frames(scores, how),
+            "zero": over_frames([0.0 if score is None else score for score in scores], how),
+            "unsegmented": over_frames([p if score is None else score for score, p in zip(scores, plain)], how),
+            "seg_found": evidence["frames_found"] / len(scores),
+        }
 
     def weight(self, sample: Sample) -> int | None:
         return len(sample.references) if self.options["reduce"] == "mean" else None
@@ -239,59 +258,6 @@ class ClipISeg(SegmentedMetric):
             "scale": 1.0, "clamp": "none", "range": list(self.value_range), "mean_colour": list(self.mean_colour),
             **{name: self.options[name] for name in shown},
         }  # fmt: skip
-
-
-class _Rows:
-    """The embeddings of a batch, and which of them belong to which row, reference and instance."""
-
-    def __init__(self, batch: FeatureBatch, options: Mapping[str, OptionValue]) -> None:
-        invert = bool(options["invert"])
-        found = batch.rows_of("segments")
-        self.subjects: list[Subject] = subjects_of(found.columns, options, invert=invert)
-        pictures, references = batch.rows_of("subject"), batch.many("references")
-        self._pictures, self._pictures_at = normalise(pictures.columns["embedding"]), pictures.offsets
-        self._references, self._references_at = normalise(references.columns["embedding"]), references.offsets
-        self._masked: list[list[Subject]] | None = None
-        if options["segment"] == "both":
-            segments = batch.many("reference_segments")
-            every = subjects_of(segments.columns, options, invert=invert)
-            self._masked = [every[a:b] for a, b in zip(segments.offsets[:-1], segments.offsets[1:])]
-
-    def lost(self, row: int) -> int:
-        """References of a row that have no mask."""
-        return 0 if self._masked is None else sum(not item.found for item in self._masked[row])
-
-    def compare(self, row: int, reduce: str) -> tuple[float, bool] | None:
-        """A row's value, and whether an embedding has no direction; None where it has no reference to compare with."""
-        mine = np.arange(self._pictures_at[row], self._pictures_at[row + 1])
-        groups = self._groups(row)
-        if not groups:
-            return None
-        values, bad = [], False
-        for group in groups:
-            left, right = np.repeat(mine, len(group)), np.tile(group, len(mine))
-            cosines = cosine(_take(self._pictures, left), _take(self._references, right))
-            values.append(float(cosines.values.mean()))
-            bad = bad or bool(cosines.degenerate.any())
-        value = max(values) if reduce == "max" else values[0] if reduce == "first" else float(np.mean(values))
-        return value, bad
-
-    def _groups(self, row: int) -> list[np.ndarray]:
-        """For each reference of a row that takes part: the numbers of its pictures."""
-        start, end = int(self._references_at[row]), int(self._references_at[row + 1])
-        if self._masked is None:
-            return [np.array([at]) for at in range(start, end)]
-        groups = []
-        for subject in self._masked[row]:
-            count = max(1, len(subject.masks))
-            if subject.found:
-                groups.append(np.arange(start, start + count))
-            start += count
-        return groups
-
-
-def _take(units: Any, rows: np.ndarray) -> Any:
-    return type(units)(units.vectors[rows], units.degenerate[rows])
 
 
 class _Dino:
@@ -342,5 +308,5 @@ class DinoISeg(_Dino, ClipISeg):
         capability="ImageEncoder",
         default_model=DINO_MODEL,
         options=_dino_options(ClipISeg.info.options),
-        notes=(*ClipISeg.info.notes[:-1], "fill=mean is ImageNet's mean colour."),
+        notes=(*ClipISeg.info.notes, "fill=mean is ImageNet's mean colour."),
     )

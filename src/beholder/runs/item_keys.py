@@ -117,7 +117,13 @@ class ItemReader:
     def _read_joined(self, item: Joined, space: str) -> ReadItem:
         digest = hashlib.sha256(f"joined {len(item.media)}\0".encode())
         for medium in item.media:
-            digest.update(self._still(medium).sha256)
+            key = self._content(medium)
+            if key.is_video:
+                raise NoValue(
+                    Status.NOT_APPLICABLE,
+                    f"{medium.name}: is a video; what is joined (a picture and its mask) must be still pictures",
+                )
+            digest.update(key.sha256)
         return ReadItem(digest.digest()[:KEY_BYTES], item, space)
 
     def _still(self, medium: Medium) -> ContentKey:
