@@ -19,7 +19,9 @@ import beholder
 from beholder._errors import BeholderError, InputError, OptionError
 from beholder.backends.api.options import ApiOptions
 from beholder.backends.api.secret import Redactor, Secret
+from beholder.reporting.make import write_report
 from beholder.runs.config import make_config
+from beholder.runs.journal import Journal
 
 PASSWORD = "Tr0ub4dor-and-three"
 TOKEN = "qUeRy-t0ken-77aa88bb"
@@ -196,8 +198,15 @@ def test_nothing_of_a_run_holds_a_secret(tmp_path: Path, logs: pytest.LogCapture
         host = server.url.removeprefix("http://").removesuffix("/v1")
     assert len(set(found.scores.column("says_yes_status").to_pylist())) == 4  # ok, failed, refused, unparsable
     clean(repr(found.scores.to_pylist()) + repr(found.header) + logs.text + "".join(capfd.readouterr()))
+    write_report(found, out=tmp_path / "page")
+    write_report(found, out=tmp_path / "page.html")
+    # What lies compressed in a file is searched unpacked.
+    with Journal(tmp_path / "out" / "journal.bin", write=False) as journal:
+        clean(repr([(dict(frame.header), journal.read(frame).to_pydict()) for frame in journal.frames()]))
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {"run.json", "journal.bin", "scores.parquet", "scores.csv"} <= {path.name for path in files}
+    assert {"index.html", "page.html", "run.json", "journal.bin", "scores.parquet", "scores.csv"} <= {
+        path.name for path in files
+    }
     for path in files:
         data = path.read_bytes()
         for secret in FORBIDDEN:
