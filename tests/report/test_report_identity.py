@@ -34,7 +34,7 @@ def test_equal_runs_give_no_warning() -> None:
         (("metrics", 0, "settings"), {"scale": 100}, "settings: scale 100 against None"),
         (("models", "k1", "weights_sha256"), "b" * 64, "weights bbbbbbbbbbbb against aaaaaaaaaaaa"),
         (("models", "k1", "dtype"), "bfloat16", "dtype bfloat16 against float32"),
-        (("models", "k1", "preprocessing"), {"size": 336}, "preprocessing {'size': 336} against {'size': 224}"),
+        (("models", "k1", "preprocessing"), {"size": 336}, "preprocessing.size 336 against 224"),
         (("decode", "background"), [0, 0, 0], "decode: background [0, 0, 0] against [255, 255, 255]"),
         (("truncation",), "error", "truncation: error against truncate"),
         (("versions", "beholder"), "0.2.0", "versions: beholder 0.2.0 against 0.1.0"),
@@ -50,3 +50,13 @@ def test_a_column_is_compared_with_the_first_run_that_has_it() -> None:
     third = header(metric("clip_i", identity="clip_i(reduce=max)"))
     warnings = identity_warnings([("a", first), ("b", second), ("c", third)])
     assert warnings == ["clip_i of c is not the same number as that of b: clip_i(reduce=max) against clip_i"]
+
+
+def test_one_change_of_a_model_is_told_once_and_only_what_differs_in_it() -> None:
+    slots = {name: {"model": "m", "model_key": "k1"} for name in ("image", "text")}
+    one = header(metric("clip_score", slots=slots))
+    one["models"] = {"k1": {"preprocessing": {"size": 224, "text": {"length": 77, "padding": "longest"}}}}
+    other = copy.deepcopy(one)
+    other["models"]["k1"]["preprocessing"]["text"]["padding"] = [16, 32]
+    (told,) = identity_warnings([("a", one), ("b", other)])
+    assert told.endswith("model of image and text: preprocessing.text.padding [16, 32] against longest")

@@ -56,11 +56,12 @@ def _metric_differences(one: Header, other: Header, one_run: Header, other_run: 
         facts.append(f"version {versions[1]} of the metric against {versions[0]}")
     if one.get("settings") != other.get("settings"):
         facts.append("settings: " + _changed(one.get("settings") or {}, other.get("settings") or {}))
+    models: dict[str, list[str]] = {}
     for slot in sorted({*one.get("slots", {}), *other.get("slots", {})}):
         before, after = (_slot_model(entry, run, slot) for entry, run in ((one, one_run), (other, other_run)))
         if before != after and before and after:
-            facts.append(f"model of {slot}: " + _changed(before, after))
-    return facts
+            models.setdefault(_changed(before, after), []).append(slot)
+    return [*facts, *(f"model of {' and '.join(slots)}: {text}" for text, slots in models.items())]
 
 
 def _slot_model(entry: Header, run: Header, slot: str) -> dict[str, Any]:
@@ -87,8 +88,20 @@ def _run_differences(one: Header, other: Header) -> list[str]:
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    different = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
-    return ", ".join(f"{name} {after.get(name)} against {before.get(name)}" for name in different)
+    one, other = _flat(before), _flat(after)
+    different = [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+    return ", ".join(f"{name} {other.get(name)} against {one.get(name)}" for name in different)
+
+
+def _flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested facts by dotted names, so that only what differs within them is named."""
+    found: dict[str, Any] = {}
+    for name, value in facts.items():
+        if isinstance(value, Mapping) and value:
+            found |= _flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
 
 
 def _short(digest: Any) -> str | None:
