@@ -16,7 +16,7 @@ from benchmarks.table import Row, format_rows
 
 NAMES: tuple[str, ...] = (
     "start", "ideal_loop", "reruns", "matrix", "overhead", "memory", "vqa_sharing", "comparing", "attributes", "report",
-    "planning",
+    "planning", "engines",
 )  # fmt: skip
 if importlib.util.find_spec("av") is not None:
     NAMES = (*NAMES, "video")

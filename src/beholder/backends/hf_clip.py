@@ -38,9 +38,10 @@ from beholder.backends.hf_config import (
     image_config,
     read_config,
     refuse_text_models,
+    text_padding,
     token_limit,
 )
-from beholder.backends.hf_text import HFTokenizer
+from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.patch_pass import hf_fault, hf_tower, patch_columns
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
@@ -157,7 +158,11 @@ def _describe(
     length = min(config.context_length, card.context_length or config.context_length) if card else config.context_length
     preprocessing = {
         **pixels.as_json(),
-        "text": {"context_length": length, "padding": "max_length", "lowercase": config.lowercase},
+        "text": {
+            "context_length": length,
+            "padding": text_padding(config.model_type, length),
+            "lowercase": config.lowercase,
+        },
     }
     plain = dataclasses.replace(plain_card(parsed, engine="hf", family=config.family.family), arch=config.model_type)
     full = dataclasses.replace(
@@ -194,13 +199,15 @@ class HFClipEncoder:
         self._device = choose_device(device, dtype=model.dtype)
         self.device = str(self._device)
         on_cpu = self._device.type == "cpu"
-        self.image_batch, self.text_batch = (32, 64) if on_cpu else (128, 256)
+        self.image_batch, self.text_batch = (32, 32) if on_cpu else (128, 256)
         self._family = FAMILIES[str(model.details["model_type"])]
         self._pixels = Preprocessing.from_json(model.preprocessing)
         text = model.preprocessing["text"]
         folder = Path(model.locations.get("processor") or model.location)
         clean = str.lower if text["lowercase"] else None
         self._tokenizer = HFTokenizer(folder, length=text["context_length"], clean=clean)
+        padding = text["padding"]
+        self._lengths = np.asarray([text["context_length"]] if isinstance(padding, str) else padding)
         self._network: Any = self._load(model).to(self._device)
         self._table = to_torch(self._pixels.table()).to(self._device)
         self.constants: Mapping[str, float] = dict(model.constants)
@@ -229,16 +236,34 @@ class HFClipEncoder:
             pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._network.dtype)
             return patch_columns(hf_tower(self._network), pixels)
 
+    def text_lengths(self, texts: Sequence[str]) -> list[int]:
+        """The length to which each text is padded; it depends on nothing but the text."""
+        lengths: list[int] = self._padded(self._tokenizer(texts)).tolist()
+        return lengths
+
+    def _padded(self, tokens: Tokens) -> np.ndarray:
+        result: np.ndarray = self._lengths[np.searchsorted(self._lengths[:-1], tokens.n_tokens)]
+        return result
+
     def encode_texts(self, texts: Sequence[str]) -> Columns:
+        """The columns of an `ImageTextEncoder`; texts of several lengths go through in as many passes."""
+        tokens = self._tokenizer(texts)
+        lengths = self._padded(tokens)
+        parts = {length: np.flatnonzero(lengths == length) for length in np.unique(lengths).tolist()}
+        made = np.concatenate([self._encode_tokens(tokens, rows, length) for length, rows in parts.items()])
+        embedding = np.empty_like(made)
+        embedding[np.concatenate(list(parts.values()))] = made
+        return {"embedding": embedding, "n_tokens": tokens.n_tokens, "truncated": tokens.truncated}
+
+    def _encode_tokens(self, tokens: Tokens, rows: np.ndarray, length: int) -> np.ndarray:
+        """Some of the texts, all of them padded to one length."""
         import torch
 
-        tokens = self._tokenizer(texts)
-        inputs = {"input_ids": to_torch(tokens.ids).to(self._device)}
+        inputs = {"input_ids": to_torch(tokens.ids[rows, :length]).to(self._device)}
         if self._family.uses_mask:
-            inputs["attention_mask"] = to_torch(tokens.mask).to(self._device)
+            inputs["attention_mask"] = to_torch(tokens.mask[rows, :length]).to(self._device)
         with torch.inference_mode():
-            embedding = to_numpy(projected(self._network.get_text_features(**inputs)))
-        return {"embedding": embedding, "n_tokens": tokens.n_tokens, "truncated": tokens.truncated}
+            return to_numpy(projected(self._network.get_text_features(**inputs)))
 
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""

@@ -24,17 +24,37 @@ class Family:
     width: int
     spare_positions: int = 0
     uses_mask: bool = True
+    causal_text: bool = False
 
 
 FAMILIES = {
-    "clip": Family("CLIPModel", "clip", 224, 77, "quick_gelu", 512, uses_mask=False),
+    "clip": Family("CLIPModel", "clip", 224, 77, "quick_gelu", 512, uses_mask=False, causal_text=True),
     "siglip": Family("SiglipModel", "siglip", 224, 64, "gelu_pytorch_tanh", 768, uses_mask=False),
-    "metaclip_2": Family("MetaClip2Model", "metaclip2", 224, 77, "quick_gelu", 512, uses_mask=False),
+    "metaclip_2": Family("MetaClip2Model", "metaclip2", 224, 77, "quick_gelu", 512, uses_mask=False, causal_text=True),
     "altclip": Family("AltCLIPModel", "altclip", 224, 514, "quick_gelu", 768, spare_positions=2),
     "chinese_clip": Family("ChineseCLIPModel", "chinese_clip", 224, 512, "quick_gelu", 512),
 }
 """Model types that are served. Causal text towers pool at the end token, so padding behind it needs no mask; SigLIP
 was trained to see its padding."""
+
+_STEPS = (16, 24, 32, 48)
+"""Tokens to which a short text is padded where what stands behind it has no influence."""
+
+
+def text_padding(model_type: str, length: int) -> list[int] | str:
+    """How texts are padded, for the model's preprocessing: to the first of some lengths that holds them, or all to one.
+
+    A causal text tower pools at the end token, and no token sees what is behind it: padding is work for nothing, up to
+    rounding. The length that a text gets depends on nothing but the text. Other towers get "max_length".
+
+    Args:
+        model_type: a key of `FAMILIES`.
+        length: tokens that a text may have.
+    """
+    if not FAMILIES[model_type].causal_text:
+        return "max_length"
+    return [*(step for step in _STEPS if step < length), length]
+
 
 _GEMMA_VOCABULARY = 256_000
 

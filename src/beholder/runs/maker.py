@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Union
 
 import numpy as np
@@ -80,7 +81,7 @@ class FeatureMaker:
         if not items:
             return {}
         if self.kind.item == "text":
-            return make_plain(items, None, self._backend.encode_texts, pool=self._pool, size=size, done=done)
+            return self._make_texts(items, size=size, done=done)
         streams = bool(getattr(self._backend, "streams", False))
         at_once = bool(getattr(self._backend, "videos_at_once", False))
         looker = Looker(
@@ -101,6 +102,27 @@ class FeatureMaker:
         if isinstance(next(iter(items.values())), (VideoItem, DerivedItem, FeatureItem)):
             return make_several(items, looker, self._encode, pool=self._pool, size=size, ahead=ahead, done=done)
         return make_plain(items, self._prepare_still, self._encode, pool=self._pool, size=size, done=done)
+
+    def _make_texts(self, items: Mapping[bytes, Any], *, size: BatchSize, done: Done) -> Failures:
+        """Texts that the model pads to one length go through together, so that short ones cost little.
+
+        Each length has batches of its own: what a text is computed with does not depend on the others of a run.
+        """
+        groups: dict[int, dict[bytes, Any]] = {}
+        for (key, text), length in zip(items.items(), self._text_lengths(list(items.values())), strict=True):
+            groups.setdefault(length, {})[key] = text
+        failures: Failures = {}
+        for length in sorted(groups, reverse=True):  # the longest first: whether memory holds a batch is seen at once
+            encode = self._backend.encode_texts
+            failures |= make_plain(groups[length], None, encode, pool=self._pool, size=size, done=done)
+        return failures
+
+    def _text_lengths(self, texts: Sequence[str]) -> Sequence[int]:
+        measure = getattr(self._backend, "text_lengths", None)
+        if measure is not None:
+            with suppress(Exception):  # encoding tells which text is at fault
+                return list(measure(texts))
+        return [0] * len(texts)
 
     @property
     def _of_encoder(self) -> bool:
