@@ -86,7 +86,8 @@ def test_c_a_moved_prior_shows_in_the_place_alone(tmp_path: Path) -> None:
     assert regions.shape == (4, 4)
     assert regions[1:3, 3].min() > 3 * max(regions[0, :2].max(), regions[3, :2].max())
     assert regions[1:3].min() > moved["regional_kl_null_level"]
-    assert (maps["regional_kl_p"][0][1:3] < 0.05).all()
+    assert (maps["regional_kl_q"][0][1:3] < 0.05).all()
+    assert (maps["regional_kl_q"] >= maps["regional_kl_p"]).all()
 
 
 def test_d_a_lower_frequency_leaves_the_place(tmp_path: Path) -> None:

@@ -154,8 +154,8 @@ def _add_maps(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: Attri
         settings.permutations, settings.level,
     )  # fmt: skip
     arrays = _empty_maps(len(rows), grid)
-    for name in ("regional_kl", "regional_kl_p"):
-        arrays[name] = np.full((len(rows), *regions_of(grid, settings.regions)), float(name.endswith("_p")))
+    for name in ("regional_kl", "regional_kl_p", "regional_kl_q"):
+        arrays[name] = np.full((len(rows), *regions_of(grid, settings.regions)), float(name != "regional_kl"))
     for own, (first, second) in enumerate(zip(ref.maps, gen.maps)):
         chosen = [own] if settings.by_class else list(range(len(rows)))
         if min(first.sums.n, second.sums.n) < LEAST:
@@ -207,7 +207,9 @@ def _fill(
 def _fill_regions(arrays: dict[str, np.ndarray], c: int, cells: Judged) -> None:
     arrays["regional_kl"][c] = cells.value.reshape(arrays["regional_kl"][c].shape)
     if cells.p is not None:
-        arrays["regional_kl_p"][c] = cells.p.reshape(arrays["regional_kl"][c].shape)
+        adjusted = np.asarray(benjamini_hochberg(cells.p.tolist()))
+        for name, values in (("regional_kl_p", cells.p), ("regional_kl_q", adjusted)):
+            arrays[name][c] = values.reshape(arrays[name][c].shape)
 
 
 def _add_map_row(row: Row, judged: JudgedMap, settings: AttributeSettings) -> None:

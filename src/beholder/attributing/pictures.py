@@ -53,7 +53,7 @@ def draw(run: AttributeRun, sources: Mapping[str, SampleSource], encoder: SetEnc
         if header["grid"] is not None and header["settings"]["maps"]:
             maps = run.maps(name)
             save(r_sad_maps(rows, maps, mean), place, "r_sad")
-            if "regional_kl_p" in maps:  # not in runs of older versions
+            if "regional_kl_q" in maps:  # not in runs of older versions
                 save(regional_maps(rows, maps, mean), place, "regional_kl")
             save(placement_arrows(rows, maps, mean), place, "placement")
         _draw_examples(run, name, rows, sources[name], encoder, place)

@@ -129,7 +129,7 @@ def r_sad_maps(
 def regional_maps(
     rows: Sequence[Row], maps: Mapping[str, np.ndarray], mean_image: np.ndarray | None, *, most: int = 12
 ) -> Any:
-    """Regional KL of the attributes where it is largest, regions outlined whose own p is below 5 %."""
+    """Regional KL of the attributes where it is largest, regions outlined that are significant (BH over a map)."""
     chosen = _by_size(rows, maps, "regional_kl")[:most]
     made, grid = _panels(len(chosen))
     reach = max((float(maps["regional_kl"][c].max()) for c in chosen), default=1.0) or 1.0
@@ -142,7 +142,7 @@ def regional_maps(
         shown = axes.imshow(
             maps["regional_kl"][c], extent=extent, cmap=colour_map("sequential"), vmin=0.0, vmax=reach, alpha=0.8
         )
-        _outline(axes, maps["regional_kl_p"][c] < 0.05)
+        _outline(axes, maps["regional_kl_q"][c] < 0.05)
         told = f"mean {rows[c]['regional_kl']:.3g}{_null(rows[c], 'regional_kl')}"
         axes.set_title(f"{_short(rows[c]['attribute'], 26)}\n{told}", fontsize=8)
     if shown is not None:
