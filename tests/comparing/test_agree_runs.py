@@ -152,7 +152,7 @@ def test_metrics_are_compared_on_the_items_that_all_have_a_value_of(tmp_path: Pa
     data = [{"id": row["id"], "rating": row["b"]} for row in rows]
     found = beholder.agree(run, data, calibration="none")
     assert found.metric("b").n_items == found.metric("a").n_items == 12
-    assert "3 of 15 rated items lack a value of a metric and are left out" in found.notices
+    assert "3 of 15 rated items lack a value of a metric and are left out (a: 3 unreadable)" in found.notices
     assert any("b has no direction" in text for text in found.notices)
     assert found.metric("a").accuracy.value == 1.0
     with pytest.raises(UserError, match="must have values"):
@@ -260,7 +260,7 @@ def test_winoground_items(tmp_path: Path) -> None:
     assert {row.share: row.value for row in found.rows} == {"text": 0.5, "image": 0.5, "group": 0.5}
     assert [row.chance for row in found.rows] == [0.25, 0.25, 1 / 6]
     assert two_by_two(run, ["item", "image", "caption"], metrics=["low"]).notices == (
-        "low: 2 of 2 items lack a value and are left out",
+        "low: 2 of 2 items lack a value and are left out (8 unreadable)",
     )
     broken = made_run(tmp_path / "broken", rows[:-1] + rows[:1], [made_metric("good")])
     with pytest.raises(InputError) as told:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -184,14 +185,26 @@ class _Maker:
         }
         ok = np.all([np.isfinite(values) for values in x.values()], axis=0)
         if not ok.all():
+            told = "" if said.kind == "sets" else self._lacking(np.union1d(first[~ok], second[~ok]))
             self.notices.append(
-                f"{int((~ok).sum())} of {len(ok)} rated items lack a value of a metric and are left out"
+                f"{int((~ok).sum())} of {len(ok)} rated items lack a value of a metric and are left out{told}"
             )
         if not ok.any():
             raise UserError("rated items must have values", got="none that every metric has a value of")
         units = np.unique(units[ok], return_inverse=True)[1]
         pairs: Any = self._pairs if said.kind == "ratings" else "given"
         return {label: Judged(values[ok], y[ok], units, pairs) for label, values in x.items()}, int(ok.sum())
+
+    def _lacking(self, rows: np.ndarray) -> str:
+        """What is missing in some rows, by metric and status."""
+        told = []
+        for label in self._labels:
+            statuses = self._table.column(f"{label}_status").take(pa.array(rows)).to_pylist()
+            counts = Counter(str(status) for status in statuses if status != "ok")
+            told += (
+                [f"{label}: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))] if counts else []
+            )
+        return f" ({'; '.join(told)})"
 
     def _metric(self, label: str, question: str | None, judged: Judged) -> tuple[MetricAgreement, Accuracy, np.ndarray]:
         calibration: Calibration = "none" if self._said.kind == "sets" else self._calibration

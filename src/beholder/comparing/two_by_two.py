@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +81,12 @@ def two_by_two(
         higher = next(item for item in one.header["metrics"] if item["label"] == label)["info"].get("higher_is_better")
         known = np.isfinite(scores).all(axis=(1, 2))
         if not known.all():
-            notices.append(f"{label}: {int((~known).sum())} of {len(known)} items lack a value and are left out")
+            statuses = np.array(one.read([f"{label}_status"]).column(0).to_pylist(), dtype=object)[places[~known]]
+            counts = Counter(str(status) for status in statuses.ravel() if status != "ok")
+            why = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+            notices.append(
+                f"{label}: {int((~known).sum())} of {len(known)} items lack a value and are left out ({why})"
+            )
         if not known.any():
             continue
         found = winoground(scores[known] * (-1.0 if higher is False else 1.0))
