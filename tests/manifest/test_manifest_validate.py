@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -196,6 +197,32 @@ def test_masks_that_are_none_and_masks_of_shades(write, draw, tmp_path):
     assert "row 2" in warning
     assert "soft.png" in warning
     assert validate(source, decode=False).ok
+
+
+def test_videos_are_looked_into(write, draw, tmp_path):
+    for at in range(3):
+        draw(f"clip/{at}.png", colour=(at * 50, 0, 0))
+    frames = [Image.open(tmp_path / "clip" / f"{at}.png") for at in range(3)]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    (tmp_path / "cut.gif").write_bytes((tmp_path / "a.gif").read_bytes()[:30])
+    (tmp_path / "empty").mkdir()
+    outputs = ["clip", "a.gif", "cut.gif", "empty"]
+    rows = [{"id": name, "output": name, "prompt": "x"} for name in outputs]
+    source = open_source(write("m.jsonl", rows))
+    report = validate(source)
+    assert [fault.row for fault in report.faults] == [3, 4]
+    stills = validate(source, options=DecodeOptions(first_frame=True))
+    assert [fault.row for fault in stills.faults] == [3, 4]
+
+
+def test_without_pyav_videos_are_named_and_are_no_fault_of_their_rows(write, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    (tmp_path / "a.webm").write_bytes(b"\x1a\x45\xdf\xa3" + bytes(100))
+    report = validate(open_source(write("m.jsonl", [{"output": "a.webm", "prompt": "x"}])))
+    assert report.ok
+    (warning,) = report.warnings
+    assert warning.startswith("video files that were not looked into, and that no run can read here: pip install")
+    assert "row 1, a.webm" in warning
 
 
 def test_a_generator_and_pictures_in_memory():

@@ -9,13 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from beholder._errors import Fault, InputError, MediaError
+from beholder._errors import Fault, InputError, MediaError, MissingExtraError, NoValue
 from beholder.manifest._media import is_media
 from beholder.manifest.schema import Sample, SampleSource, is_written_mask
 from beholder.manifest.source import RowSource
 from beholder.manifest.tally import Examples, FileTally, PromptTally
 from beholder.manifest.writer import location_of
 from beholder.media.base import DecodeOptions, Medium
+from beholder.media.visual import examine, is_still, opened
 
 _REMEMBERED = 50_000
 _MASKS = ("masks", "reference_masks")
@@ -133,7 +134,10 @@ def _samples(source: SampleSource, form: list[Fault]) -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class _Look:
-    """What looking at one file gave; `shaded` names a mask that is mostly neither black nor white."""
+    """What looking at one file gave.
+
+    `shaded` names a mask that is mostly neither black nor white, `unread` a video that nothing here can read.
+    """
 
     column: str
     path: str | None
@@ -141,6 +145,7 @@ class _Look:
     size: tuple[int, int] | None = None
     trouble: str | None = None
     shaded: str | None = None
+    unread: str | None = None
 
 
 class _Looker:
@@ -166,6 +171,17 @@ class _Looker:
             return self._look_at_mask(mask, column, None)
         height, width = mask["size"]
         return _Look(column, None, size=(int(width), int(height)))
+
+    def _look_at_video(self, medium: Medium, column: str, path: str | None, fingerprint: str) -> _Look:
+        """A video is opened, and its first frame decoded."""
+        try:
+            with opened(medium, self._options) as video:
+                size = next(iter(video.frames([0]))).size
+        except MissingExtraError:
+            return _Look(column, path, fingerprint, unread=medium.name)
+        except NoValue as error:
+            return _Look(column, path, fingerprint, trouble=str(error))
+        return _Look(column, path, fingerprint, size)
 
     def _look_at_mask(self, mask: Any, column: str, path: str | None) -> _Look:
         """A mask is read as metrics read it: a photograph is none, nor are runs that make no sense."""
@@ -198,6 +214,10 @@ class _Looker:
         try:
             if not self._decode:
                 return _Look(column, path, medium.fingerprint())
+            if not is_still(medium):
+                fingerprint, is_video = examine(medium, first_frame=self._options.first_frame)
+                if is_video:
+                    return self._look_at_video(medium, column, path, fingerprint)
             if hasattr(medium, "read_and_hash"):
                 data, fingerprint = medium.read_and_hash()
                 return _Look(column, path, fingerprint, medium.decode(self._options, data).size)  # type: ignore[call-arg]
@@ -218,6 +238,7 @@ class _Tally:
     concepts: set[str] = field(default_factory=set)
     with_references: int = 0
     shaded: Examples = field(default_factory=Examples)
+    unread: Examples = field(default_factory=Examples)
 
     def add(self, sample: Sample, looks: list[_Look]) -> None:
         self.rows += 1
@@ -233,6 +254,8 @@ class _Tally:
                 self.faults.append(Fault(look.trouble, row=row, where=look.column, form=False))
             if look.shaded is not None:
                 self.shaded.add(f"row {row}, {look.shaded}")
+            if look.unread is not None:
+                self.unread.add(f"row {row}, {look.unread}")
             if look.column == "output":
                 self.files.add_output(row, look.path, look.fingerprint)
             elif look.column == "references":
@@ -255,8 +278,13 @@ class _Tally:
             "concepts": len(self.concepts),
             "outputs_per_prompt": self.prompts.per_prompt(),
         }
-        warnings = (*self.files.warnings(), *self.prompts.warnings(), *self.shaded.lines(_SHADED))
-        return ValidationReport(source.name, (*form, *by_row), warnings, tuple(dict.fromkeys(notices)), counts)
+        warnings = (
+            *self.files.warnings(),
+            *self.prompts.warnings(),
+            *self.shaded.lines(_SHADED),
+            *self.unread.lines(_UNREAD),
+        )
+        return ValidationReport(source.name, (*form, *by_row), tuple(warnings), tuple(dict.fromkeys(notices)), counts)
 
 
 def _inspected(samples: Iterator[Sample], look: _Looker, workers: int) -> Iterator[tuple[Sample, list[_Look]]]:
@@ -294,6 +322,7 @@ def _is_map(masks: Any) -> bool:
 
 
 _SHADED = "masks of shades, of which what is at least half of white is taken for the subject"
+_UNREAD = 'video files that were not looked into, and that no run can read here: pip install "beholder[video]"'
 _COUNTED = ("rows", "prompts", "methods", "concepts")
 
 

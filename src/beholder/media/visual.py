@@ -70,13 +70,11 @@ def examine(medium: Medium, *, first_frame: bool = False) -> tuple[str, bool]:
     Raises:
         MediaError: the medium is not there.
     """
-    if isinstance(medium, FramesMedium):
-        return medium.fingerprint(), True
+    if is_still(medium):
+        return medium.fingerprint(), False
     if not isinstance(medium, FileMedium):
-        return medium.fingerprint(), False
-    kind, extension = media_kind(medium.name), os.path.splitext(medium.name)[1].lower()
-    if kind == "image" and extension not in _ANIMATED:
-        return medium.fingerprint(), False
+        return medium.fingerprint(), True
+    kind = media_kind(medium.name)
     if isinstance(medium, LocalFile):
         if kind is None and os.path.isdir(medium.path):
             return _folder(medium), True
@@ -84,6 +82,15 @@ def examine(medium: Medium, *, first_frame: bool = False) -> tuple[str, bool]:
         return sha, kind == "video" or _has_frames(_head(medium), first_frame)
     data, sha = medium.read_and_hash()
     return sha, kind == "video" or _has_frames(data[:_HEAD], first_frame)
+
+
+def is_still(medium: Medium) -> bool:
+    """True where the kind of medium or its name alone says that it is one picture."""
+    if isinstance(medium, FramesMedium):
+        return False
+    if not isinstance(medium, FileMedium):
+        return True
+    return media_kind(medium.name) == "image" and os.path.splitext(medium.name)[1].lower() not in _ANIMATED
 
 
 def needs_av(medium: Medium) -> bool:
