@@ -352,3 +352,12 @@ def test_sets_of_two_runs_are_compared(tmp_path: Path) -> None:
     refused = collect([one, third], resamples=100)
     assert refused.deltas == {}
     assert any("real set" in text and "no difference is shown" in text for text in refused.blockers)
+
+
+def test_the_page_itself_does_not_grow_with_the_samples(tmp_path: Path) -> None:
+    sizes = []
+    for count in (100, 4000):
+        rows = [{"prompt": f"p{at}", "group": f"g{at % 5}", "clip_score": (at % 97) / 97} for at in range(count)]
+        page = write_report(made_run(tmp_path / str(count), rows), out=tmp_path / f"r{count}")
+        sizes.append(page.stat().st_size)
+    assert sizes[1] < 1.05 * sizes[0]

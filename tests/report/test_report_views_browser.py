@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -152,6 +153,28 @@ def test_groups_have_charts_a_table_and_lead_to_samples(opened: Any, pages: dict
         assert found[3][2] == "0.580"
         page.locator("#groups-table tbody tr").nth(3).click()
         until(page, "document.getElementById('count').textContent.startsWith('6 of')")
+
+
+def test_what_is_chosen_in_the_page_is_a_slice_with_means_and_intervals(opened: Any, pages: dict[str, str]) -> None:
+    with page_of(opened, pages["groups"], viewport=SIZE) as page:
+        drawn(page)
+        assert page.inner_text("#selection") == ""
+        page.select_option("#by-category", label="dogs")
+        page.locator("#selection summary").click()
+        found = rows(page, "#selection")
+        assert [row[:2] for row in found] == [
+            ["base", "chosen"],
+            ["base", "all"],
+            ["better", "chosen"],
+            ["better", "all"],
+        ]
+        values = [0.3 + 0.01 * number for number in range(6, 11)]  # of `base`; the twelfth output is missing
+        mean = sum(values) / 5
+        reach = 1.959964 * math.sqrt(sum((value - mean) ** 2 for value in values) / 4 / 5)
+        cell = page.locator("#selection tbody tr").first.locator("td").nth(2).inner_text()
+        assert f"{mean:.3f}" in cell
+        assert f"[{mean - reach:.3f}, {mean + reach:.3f}]" in cell
+        assert "n 5, 1 missing" in cell
 
 
 @pytest.mark.parametrize("form", ["evil", "evil file"])

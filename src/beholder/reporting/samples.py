@@ -101,7 +101,21 @@ def make_samples(
             if name != "method" and (name in chosen_by or (name not in _APART and _few(values)))
         ],
         visuals=visuals,
+        units=_units(parts),
     )
+
+
+def _units(parts: Sequence[SideRows]) -> list[int]:
+    """Code of each row's prompt: its prompt id within its concept, else its text, else itself."""
+    concepts, names, texts = (_column(parts, name) for name in ("concept", "prompt_id", "prompt"))
+    known: dict[tuple[str | None, ...], int] = {}
+    found = []
+    for row, (concept, name, text) in enumerate(zip(concepts, names, texts)):
+        own = (
+            (str(row),) if name is None and text is None else (str(concept), str(name)) if name else (None, None, text)
+        )
+        found.append(known.setdefault(own, len(known)))
+    return found
 
 
 def group_names(samples: Samples) -> list[str]:

@@ -175,6 +175,7 @@ class Samples:
         columns: the other columns of the input.
         filters: names of the columns that a sample can be chosen by.
         visuals: the media.
+        units: code of the prompt that each is an output of (within its concept): what intervals are over.
     """
 
     ids: Sequence[str]
@@ -189,6 +190,7 @@ class Samples:
     columns: Mapping[str, Sequence[Any]]
     filters: Sequence[str]
     visuals: Sequence[Visuals]
+    units: Sequence[int] = ()
 
     @property
     def n(self) -> int:

@@ -166,6 +166,7 @@ def _gallery() -> Markup:
             h("span", id="chips"),
             class_="controls",
         ),
+        h("div", id="selection", aria_live="polite"),
         h("p", "No sample passes these filters.", id="none", class_="quiet", hidden=True),
         h("div", id="view", class_="view"),
         id="gallery",

@@ -129,6 +129,7 @@ def core(report: Report, thumbs: Thumbs, made: set[str] | None) -> dict[str, Any
         "ids": list(samples.ids),
         "sides": list(samples.sides),
         "keys": list(samples.keys),
+        "units": list(samples.units),
         "outputs": list(samples.outputs),
         "prompts": coded(samples.prompts),
         "values": {m.label: _rounded(samples.values[m.label], m) for m in report.metrics},

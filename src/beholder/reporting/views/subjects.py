@@ -101,7 +101,7 @@ def _copied(run: Run, labels: Mapping[str, str], samples: Samples, sides: Sequen
     for row, front, back in _parts(samples, share, set(sides)):
         corners.setdefault((samples.sides[row], front > 0, back > 0), []).append(row)
     shown = [labels[name] for name in ("clip_i", "clip_i_seg", "clip_t") if name in labels]
-    units = _units(samples)
+    units = np.asarray(samples.units)
     settings = {name: run.header["asked"][name] for name in ("seed", "resamples", "level")}
     lines = []
     for side in sides:
@@ -126,14 +126,6 @@ def _parts(samples: Samples, label: str, sides: set[int]) -> Iterator[tuple[int,
         found = json.loads(text)
         if isinstance(found, dict) and "s_fg" in found and "s_bg" in found:
             yield row, float(found["s_fg"]), float(found["s_bg"])
-
-
-def _units(samples: Samples) -> np.ndarray:
-    """(n,) code of each sample's prompt within its concept."""
-    columns = [_column(samples, "concept"), _column(samples, "prompt_id"), samples.prompts]
-    known: dict[Any, int] = {}
-    keys = ((concept, text if name is None else name) for concept, name, text in zip(*columns))
-    return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.intp)
 
 
 def _mean(

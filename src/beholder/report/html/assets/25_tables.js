@@ -75,7 +75,7 @@ B.tableRow = function (data, row, ranges, options) {
   row.cells.forEach((cell, at) => {
     const column = data.columns[at];
     if (!column.numeric || cell === null || typeof cell !== "object") {
-      const told = at === 0 && row.published ? [B.cellText(cell), B.h("small", {}, " published")] : B.cellText(cell);
+      const told = at === 0 && row.published && options.marked !== false ? [B.cellText(cell), B.h("small", {}, " published")] : B.cellText(cell);
       const inner = at === 0 && open ? B.h("button", { type: "button", class: "link" }, told) : told;
       return void line.append(B.h("td", { class: column.numeric ? "number" : B.cellText(cell).length > 28 ? "text long" : "text" }, inner));
     }

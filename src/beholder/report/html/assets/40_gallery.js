@@ -100,6 +100,7 @@ B.fillGallery = function () {
   B.byId("count").textContent = `${g.rows.length.toLocaleString("en")} of ${B.core.ids.length.toLocaleString("en")} samples`;
   B.byId("none").hidden = g.rows.length > 0;
   B.drawChips();
+  B.drawSelection(g.rows);
 };
 
 B.drawChips = function () {
