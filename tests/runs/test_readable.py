@@ -100,7 +100,10 @@ def test_without_pyav_videos_stop_a_run_before_it_begins(
     monkeypatch.setitem(sys.modules, "av", None)
     for name in ("a.mp4", "b", "c.mp4"):
         (tmp_path / name).write_bytes(VIDEO)
-    data = rows_file(tmp_path, ["img/0.png", "a.mp4", "img/1.png", "b", "gone.mp4"])
+    first, second = Image.new("RGB", (8, 8)), Image.new("RGB", (8, 8), (255, 0, 0))
+    first.save(tmp_path / "e.gif", save_all=True, append_images=[second])
+    (tmp_path / "e.gif").rename(tmp_path / "e.mp4")  # the bytes decide what it is
+    data = rows_file(tmp_path, ["img/0.png", "a.mp4", "e.mp4", "b", "gone.mp4"])
     with pytest.raises(MissingExtraError) as caught:
         evaluate(data, tmp_path, "a", "clip_score")
     assert str(caught.value) == (

@@ -104,7 +104,9 @@ def needs_av(medium: Medium) -> bool:
     if not isinstance(medium, LocalFile) or kind == "image":
         return kind == "video"
     head = _head(medium)
-    return bool(head) if kind == "video" else image_format(head) is None and _is_container(head)
+    if not head or image_format(head) is not None:  # an animation may have a video's name
+        return False
+    return kind == "video" or _is_container(head)
 
 
 def recalled(medium: Medium) -> str | None:
