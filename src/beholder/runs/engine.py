@@ -259,7 +259,7 @@ class Scorer:
 
     def _readable(self, name: str, missing: Mapping[bytes, Any], sources: Mapping[tuple[str, bytes], Any]) -> Any:
         """The items without those at their head that cannot be read: nothing is left where no model is needed."""
-        lost = unreadable_before_first(missing, self.config.decode, sources)
+        lost = unreadable_before_first(missing, self._pixels, sources)
         self._failures[name].update(lost)
         self._disturbed = self._disturbed or any(not unchanged(missing[key], self.states) for key in lost)
         return {key: item for key, item in missing.items() if key not in lost} if lost else missing

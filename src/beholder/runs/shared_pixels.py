@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -68,9 +68,11 @@ class _Clip:
     busy: bool = False
     reserved: int = 0
 
-    def wanted(self) -> set[int]:
-        """Frames that somebody will still look at."""
-        return {at for policy, left in self.left.items() if left > 0 for at in _indices(self.facts, policy)}
+    def wanted(self, without: Mapping[str, int] | None = None) -> set[int]:
+        """Frames that somebody will still look at, without some of the looks."""
+        gone = without or {}
+        policies = [policy for policy, left in self.left.items() if left > gone.get(policy, 0)]
+        return {at for policy in policies for at in _indices(self.facts, policy)}
 
 
 def _indices(facts: _Facts | None, policy: str) -> Sequence[int]:
@@ -131,12 +133,16 @@ class SharedPixels:
                         still.picture = None
                     return found
         picture = medium.decode(self.options)
-        if still is not None:
-            with self._lock:
-                if still.left > 0 and still.picture is None and self._room(picture.pixels.nbytes):
-                    still.picture = picture
-                    self._hold(picture.pixels.nbytes)
+        self._keep_still(still, picture)
         return picture
+
+    def _keep_still(self, still: _Still | None, picture: Picture) -> None:
+        if still is None:
+            return
+        with self._lock:
+            if still.left > 0 and still.picture is None and self._room(picture.pixels.nbytes):
+                still.picture = picture
+                self._hold(picture.pixels.nbytes)
 
     @contextmanager
     def video(self, medium: Medium, policy: str) -> Iterator[Video]:
@@ -161,16 +167,41 @@ class SharedPixels:
                 for at in [at for at in clip.frames if at not in wanted]:
                     self._hold(-clip.frames.pop(at).pixels.nbytes)
 
+    def probe(self, medium: Medium, policy: str | None = None) -> None:
+        """Decodes a picture of a medium only to see whether it can be; raises what decoding raises.
+
+        Where looks at it were announced, this one decodes for all of them and counts for none.
+        """
+        still, clip = self._stills.get(medium_key(medium)), self._clips.get(medium_key(medium))
+        if policy is None:
+            if still is None or still.picture is None:
+                self._keep_still(still, medium.decode(self.options))
+            return
+        if clip is None:
+            with opened(medium, self.options) as video:
+                next(iter(video.frames(_chosen(video, policy).indices[:1])), None)
+            return
+        view = _View(self, clip, None)
+        try:
+            for _ in view.frames(_chosen(view, policy).indices[:1]):
+                pass
+        finally:
+            view.close()
+
     # for views
 
-    def admit(self, clip: _Clip, policy: str) -> set[int]:
-        """Frames to keep while one decodes: what others will look at, as far as there is room. Ended by `settle`."""
+    def admit(self, clip: _Clip, policy: str | None) -> set[int]:
+        """Frames to keep while one decodes: what others will look at, as far as there is room. Ended by `settle`.
+
+        Args:
+            clip: the clip.
+            policy: that of the look which decodes; None for a probe, which is none of those announced.
+        """
         with self._lock:
             if clip.busy or clip.facts is None:
                 return set()
-            clip.left[policy] -= 1
-            wanted = sorted(clip.wanted() - clip.frames.keys())
-            clip.left[policy] += 1
+            own = Counter() if policy is None else Counter({policy: 1})
+            wanted = sorted(clip.wanted(without=own) - clip.frames.keys())
             each = max(1, clip.facts.frame_bytes)
             kept = wanted[: max(0, self.most - self._held) // each]
             self.refused += (len(wanted) - len(kept)) * each
@@ -206,7 +237,7 @@ class SharedPixels:
 class _View:
     """One look at a video: a `Video` that is opened only where something of it is not there yet."""
 
-    def __init__(self, shared: SharedPixels, clip: _Clip, policy: str) -> None:
+    def __init__(self, shared: SharedPixels, clip: _Clip, policy: str | None) -> None:
         self._shared, self._clip, self._policy = shared, clip, policy
         self._opening: Any = None
         self._video: Video | None = None
