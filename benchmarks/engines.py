@@ -140,7 +140,7 @@ def half(folder: Path, encoder: Any, outputs: Sequence[Path]) -> list[Row]:
 
         return call
 
-    took = in_turns({"full": run(encoder._network, pixels), "half": run(other._network, halves)}, times=5)
+    took = in_turns({"full": run(encoder._network, pixels), "half": run(other._network, pixels)}, times=5)
     texts = [f"a photo of scene number {at}" for at in range(32)]
     full, rounded = (cosines(model, ready, texts) for model in (encoder, other))
     moved = float(np.abs(full - rounded).max())

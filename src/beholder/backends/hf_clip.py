@@ -31,6 +31,7 @@ from beholder.backends.files import (
     list_files,
     read_json,
 )
+from beholder.backends.half_products import ARITHMETIC, MODEL_TYPES, halve_products
 from beholder.backends.hf_config import (
     FAMILIES,
     ModelConfig,
@@ -168,7 +169,7 @@ def _describe(
     full = dataclasses.replace(
         card or plain, input_size=pixels.input_size, context_length=length, embed_dim=config.embed_dim
     )
-    return describe_files(
+    found_model = describe_files(
         parsed,
         full,
         found,
@@ -180,6 +181,9 @@ def _describe(
         locations={"processor": str(processor.folder)},
         constants=read_constants([found.folder / name for name in found.files.weights]),
     )
+    if found_model.dtype != "bfloat16" or config.model_type not in MODEL_TYPES:
+        return found_model
+    return dataclasses.replace(found_model, preprocessing={**preprocessing, "arithmetic": ARITHMETIC})
 
 
 def _check_input_size(parsed: ModelName, config: ModelConfig, pixels: Preprocessing) -> None:
@@ -214,7 +218,9 @@ class HFClipEncoder:
 
     def _load(self, model: ResolvedModel) -> Any:
         """The network, complete, on the CPU; engines with files in other layouts have their own."""
-        return load_transformers(model, self._family.model_class)
+        if model.preprocessing.get("arithmetic") != ARITHMETIC:
+            return load_transformers(model, self._family.model_class)
+        return halve_products(load_transformers(dataclasses.replace(model, dtype="float32"), self._family.model_class))
 
     def prepare_image(self, picture: Picture) -> np.ndarray:
         """(3, h, w) uint8; thread-safe, and Pillow resizes without holding the interpreter's lock."""
