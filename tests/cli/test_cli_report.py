@@ -14,7 +14,7 @@ def test_report_prints_the_page(beholder: Callable[..., Any], tmp_path: Path) ->
     run = pictured_run(tmp_path)
     done = beholder("report", str(run), "-o", str(tmp_path / "page.html"), "--baseline", "better")
     assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'page.html'}\n")
-    assert "base beats better on none of 1 metrics, worse on 1." in (tmp_path / "page.html").read_text("utf-8")
+    assert "base beats better on none of 1 metric, worse on 1." in (tmp_path / "page.html").read_text("utf-8")
     assert beholder("report", str(run), "--baseline", "none").exit_code == 2
     assert beholder("report", str(tmp_path)).exit_code == 2
 

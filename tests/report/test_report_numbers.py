@@ -48,3 +48,8 @@ def test_a_mean_over_seeds_shows_its_standard_deviation() -> None:
     assert format_spread(0.27527, 0.0031) == ("0.2753", "± 0.0031")
     assert format_spread(0.27527, None) == ("0.2753", "—")
     assert format_spread(None, None) == ("—", "—")
+
+
+def test_an_interval_of_rounding_errors_has_no_digits_of_its_own() -> None:
+    assert format_estimate(0.1 + 0.2, 0.3, 0.1 + 0.2) == "0.3000 [0.3000, 0.3000]"
+    assert format_estimate(3e-9, 2e-9, 4e-9) == "3.0e-09 [2.0e-09, 4.0e-09]"

@@ -18,7 +18,8 @@ def decimals_for(value: float, low: float | None = None, high: float | None = No
     >>> decimals_for(27.527, 27.01, 28.04)
     2
     """
-    if low is not None and high is not None and high > low:
+    # An interval as wide as rounding errors says nothing of digits.
+    if low is not None and high is not None and high - low > 1e-10 * max(abs(low), abs(high)):
         return _clip(1 - _magnitude((high - low) / 2))
     return 4 if value == 0 else _clip(3 - _magnitude(value))
 
@@ -45,7 +46,10 @@ def format_interval(value: float | None, low: float | None, high: float | None) 
     if value is None or low is None or high is None:
         return DASH
     decimals = decimals_for(value, low, high)
-    return f"[{_end(low, decimals)}, {_end(high, decimals)}]"
+    ends = [_end(low, decimals), _end(high, decimals)]
+    if high > low and not any(float(end) for end in ends):
+        ends = [f"{low:.1e}", f"{high:.1e}"]
+    return f"[{ends[0]}, {ends[1]}]"
 
 
 def format_estimate(value: float | None, low: float | None, high: float | None) -> str:
