@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.browser import browser, page_of, until
+from tests.comparing.made_runs import made_run
 from tests.report.report_runs import EVIL, pictured_run
 from tests.report.report_views import attribute_folder, subject_run, video_run
 
@@ -121,6 +123,18 @@ def test_totals_bars_and_reasons_of_videos(opened: Any, pages: dict[str, str]) -
         place.locator("tbody tr", has_text="no box").first.click()
         page.wait_for_selector("#detail[open]")
         assert page.inner_text("#detail-title") == "gone/faceobj_1"
+
+
+def test_a_video_that_the_browser_cannot_play_says_so(opened: Any, tmp_path: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(b"no video")
+    rows = [{"id": "a", "output": str(tmp_path / "clip.mp4"), "prompt": "p", "clip_score": 0.5}]
+    address = write_report(made_run(tmp_path / "run", rows), out=tmp_path / "r").resolve().as_uri()
+    with page_of(opened, address, viewport=SIZE) as page:
+        drawn(page)
+        assert page.evaluate("B.detail(0).then(found => found.plays)") is True
+        page.locator("#picks .card").first.click()
+        until(page, "document.querySelector('.large .nothing') !== null")
+        assert page.locator(".large video").count() == 0
 
 
 def test_attributes_are_drawn_and_chosen(opened: Any, pages: dict[str, str]) -> None:

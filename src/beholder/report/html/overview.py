@@ -141,11 +141,11 @@ def _side_cell(report: Report, side: int, metric: Metric, *, name: str) -> Marku
 
 
 def _value(item: Summary) -> list[Markup]:
-    return [
-        h("span", _minus(format_value(item.value, item.low, item.high)), class_="value"),
-        Markup(" "),
-        h("span", _minus(format_interval(item.value, item.low, item.high)), class_="interval", title=_how(item)),
-    ]
+    value = h("span", _minus(format_value(item.value, item.low, item.high)), class_="value")
+    if item.value is None:
+        return [value]
+    interval = _minus(format_interval(item.value, item.low, item.high))
+    return [value, Markup(" "), h("span", interval, class_="interval", title=_how(item))]
 
 
 def _minus(text: str) -> str:

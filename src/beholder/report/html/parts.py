@@ -19,6 +19,7 @@ from beholder.report.html.thumbs import Wish
 
 DETAILS_PER_PART = 200
 THUMBS_PER_PART = 100
+_PLAYED_BY_BROWSERS = {".mp4", ".m4v", ".webm", ".mov"}
 _SHOWN_BY_BROWSERS = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".avif", ".apng"}
 
 
@@ -172,11 +173,13 @@ def _detail(report: Report, row: int, thumbs: Thumbs, numbers: Mapping[str, int]
     samples = report.samples
     visuals = samples.visuals[row]
     original = _original(visuals.output, home)
+    ending = os.path.splitext(str(samples.outputs[row]))[1].lower()
     references = zip(visuals.references, thumbs.references[row])
     return {
         "output": samples.outputs[row],
         "original": original,
-        "shows": original is not None and os.path.splitext(str(samples.outputs[row]))[1].lower() in _SHOWN_BY_BROWSERS,
+        "shows": original is not None and ending in _SHOWN_BY_BROWSERS,
+        "plays": original is not None and ending in _PLAYED_BY_BROWSERS,
         "references": [[medium.name, numbers.get(key or "", -1)] for medium, key in references],
         "referenceMasks": [numbers.get(key or "", -1) for key in thumbs.reference_masks[row]],
         "masks": [[name, numbers.get(key or "", -1)] for name, key in thumbs.masks[row].items()],

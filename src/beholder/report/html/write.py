@@ -23,7 +23,10 @@ SCRIPTS = (
     "10_core.js", "20_charts.js", "25_tables.js", "30_scatter.js", "40_gallery.js", "45_selection.js", "50_detail.js",
     "52_subjects.js", "54_opens2v.js", "56_attributes.js", "60_main.js",
 )  # fmt: skip
-_POLICY = "default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'; script-src {}; base-uri 'none'"
+_POLICY = (
+    "default-src 'none'; img-src 'self' file: data:; media-src 'self' file:; style-src 'unsafe-inline'; "
+    "script-src {}; base-uri 'none'"
+)
 _OWN = {"index.html", "report.js", "data", "thumbs"}
 
 

@@ -32,7 +32,16 @@ B.detailParts = function (row, detail) {
   return [left, right];
 };
 
+// A video plays from its own file, and shows a frame where that has moved or has a codec that the browser lacks.
+B.largeVideo = async function (place, row, detail) {
+  const poster = await B.thumb(B.core.outputThumbs[row]).catch(() => null);
+  const video = B.h("video", { src: detail.original, controls: true, loop: true, muted: true, preload: "metadata", poster });
+  video.addEventListener("error", () => { video.remove(); B.largePicture(place, row, { ...detail, plays: false }); });
+  place.append(video);
+};
+
 B.largePicture = async function (place, row, detail) {
+  if (detail.plays) return B.largeVideo(place, row, detail);
   const address = detail.original && detail.shows ? detail.original : await B.thumb(B.core.outputThumbs[row]).catch(() => null);
   if (!address) return void place.append(B.h("p", { class: "nothing" }, detail.output ? `No picture of ${detail.output}.` : "The row names no output."));
   const image = B.h("img", { src: address, alt: B.core.prompts.texts[B.core.prompts.codes[row]] || "" });
