@@ -36,7 +36,7 @@ def run_lab(
     Args:
         data: a run folder (its input is read again, and its metrics are the default), or a manifest, folder,
             DataFrame or list of rows.
-        metrics: metrics as in `evaluate`; those of the run when empty.
+        metrics: metrics as in `evaluate`; those of the run that have a value a sample when empty.
         model: encoder of the image-text metrics that name none.
         n: samples to draw at random.
         changes: names of the changes to try ("blur", "words swapped" …); all when empty.
@@ -61,7 +61,9 @@ def run_lab(
         run = data if isinstance(data, Run) else Run(os.fspath(data))
         config = run_config(run, data=None, device=None, cache_dir=settings["cache_dir"], offline=offline, level=level)
         source = config_source(config)
-        chosen = chosen or [str(entry["identity"]) for entry in run.header["metrics"]]
+        # Metrics of whole sets have no value a sample that could change.
+        own = [str(item["identity"]) for item in run.header["metrics"] if item["label"] in run.sample_labels]
+        chosen = chosen or own
         if model is not None:
             config = config.model_copy(update={"model": model})
     else:

@@ -295,6 +295,19 @@ def test_a_folder_of_pictures_without_texts_says_what_is_lacking(rows: list[dict
     assert "12 samples; 95 % intervals over samples." in called.stdout
 
 
+def test_the_lab_of_a_run_leaves_metrics_of_sets_out(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    data = tmp_path / "samples.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    beholder.evaluate(
+        str(data), metrics=["clip_score", "vendi(model=fake)"], model="fake", out=str(tmp_path / "run"),
+        store=str(tmp_path / "s"),
+    )  # fmt: skip
+    found = beholder.run_lab(tmp_path / "run", n=5, changes=["flip"])
+    assert list(found.metrics) == ["clip_score"]
+    with pytest.raises(UserError, match="the lab takes metrics of samples"):
+        beholder.run_lab(tmp_path / "run", metrics="vendi(model=fake)", changes=["flip"])
+
+
 def test_foreign_captions_are_of_other_prompts(rows: list[dict[str, Any]]) -> None:
     # Neighbours share a prompt: each must still get another prompt's text.
     for at, row in enumerate(rows):

@@ -19,7 +19,7 @@ from beholder.media.base import DecodeOptions
 from beholder.media.mask import decode_mask
 from beholder.metrics.text_image import is_blank
 from beholder.runs.config import RunConfig
-from beholder.runs.plan import AskedMetric, Plan, make_plan
+from beholder.runs.plan import AskedMetric, Plan, make_plan, refuse_sets
 from beholder.runs.quick import QuickScorer
 from beholder.stats.bca import few_units
 
@@ -49,6 +49,7 @@ def experiment(
     if n < 2:
         raise OptionError("the lab needs at least two samples", got=str(n))
     plan = make_plan(config, metrics=list(metrics))
+    refuse_sets(plan, "the lab", "Compare sets with beholder compare")
     samples = _draw(source, n, seed)
     scenes, notices = _scenes(samples, config.decode, seed)
     samples = [sample for sample in samples if sample.id in scenes]
