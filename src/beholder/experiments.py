@@ -62,7 +62,7 @@ def run_lab(
         config = run_config(run, data=None, device=None, cache_dir=settings["cache_dir"], offline=offline, level=level)
         source = config_source(config)
         # Metrics of whole sets have no value a sample that could change.
-        own = [str(item["identity"]) for item in run.header["metrics"] if item["label"] in run.sample_labels]
+        own: list[Any] = [str(item["identity"]) for item in run.header["metrics"] if item["label"] in run.sample_labels]
         chosen = chosen or own
         if model is not None:
             config = config.model_copy(update={"model": model})
