@@ -149,6 +149,25 @@ def test_files_that_swell_are_refused_before_they_do(data: bytes, status: Status
     assert time.perf_counter() - began < 5
 
 
+def test_gzip_files_that_swell_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beholder.media.archives.SWELLS_FROM", 1 << 20)
+    bomb = gzip.compress(b" " * (1 << 23), mtime=0)
+    for name in ("a.jsonl.gz", "a.csv.gz", "a.json.gz"):
+        (tmp_path / name).write_bytes(bomb)
+        with pytest.raises(UserError, match="must not unpack"):
+            open_source(str(tmp_path / name)).check()
+    tar = tmp_path / "a.tar.gz"
+    tar.write_bytes(bomb)
+    with pytest.raises(MediaError) as caught:
+        as_medium(f"{tar}::a.png").fingerprint()
+    assert Status(caught.value.status) is Status.TOO_LARGE
+    # What is merely repetitive is read: the limit is far above what text packs to.
+    lines = "".join(json.dumps({"output": f"{at}.png", "prompt": "the same words " * 12}) + "\n" for at in range(6000))
+    assert len(lines) > 1 << 20
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
+    assert sum(1 for _ in open_source(str(tmp_path / "b.jsonl.gz"))) == 6000
+
+
 ROWS = [{"id": str(at), "output": f"{at}.png", "prompt": f"a prompt, number {at}", "seed": at} for at in range(5)]
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from beholder._errors import UserError
+from beholder.media.archives import swells
 
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
@@ -90,15 +91,23 @@ class _Unpacked(gzip.GzipFile):
 
     def __init__(self, packed: IO[bytes], location: str) -> None:
         super().__init__(fileobj=packed, mode="rb")
-        self._packed, self._location = packed, location
+        self._packed, self._location, self._given = packed, location, 0
 
     def read(self, size: int | None = -1) -> bytes:
         with self._told():
-            return super().read(size)
+            return self._counted(super().read(size))
 
     def read1(self, size: int = -1) -> bytes:
         with self._told():
-            return super().read1(size)
+            return self._counted(super().read1(size))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._given += len(data)
+        if swells(self._packed, self._given):
+            raise UserError(
+                f"{self._location} must not unpack to a great many times its size", got="a gzip file that does"
+            )
+        return data
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import shutil
 import struct
 import tarfile
 import tempfile
@@ -26,6 +25,9 @@ from beholder.records import Status
 _SPEC = re.compile(r"(?P<tar>.+?\.(?:tar|tar\.gz|tgz))::(?P<member>.+)", re.IGNORECASE | re.DOTALL)
 _GZIP = b"\x1f\x8b"
 _OPEN_ARCHIVES = 8
+
+SWELLS_FROM, SWELLS_BY = 1 << 30, 200
+"""A gzip file that unpacks to more than a gigabyte and 200 times its size was made to fill memory or disk."""
 
 _Read: TypeAlias = Callable[[int, int], bytes]
 
@@ -146,9 +148,11 @@ def _index(path: str, name: str) -> _Archive | MediaError:
     try:
         handle = open(path, "rb")  # noqa: SIM115  (closed with its archive)
         if handle.read(2) == _GZIP:
-            handle = _unpacked(handle)
+            handle = _unpacked(handle, name)
         handle.seek(0)
         return _Archive(handle, _members(handle))
+    except MediaError as error:
+        problem = error
     except OSError as error:
         problem = cannot_read(error, name)
     except (tarfile.TarError, EOFError, zlib.error, struct.error, ValueError) as error:
@@ -158,13 +162,21 @@ def _index(path: str, name: str) -> _Archive | MediaError:
     return problem
 
 
-def _unpacked(packed: IO[bytes]) -> IO[bytes]:
+def swells(packed: IO[bytes], unpacked: int) -> bool:
+    """Whether a gzip file that is being read gave more bytes than an honest one would."""
+    return unpacked > SWELLS_FROM and unpacked > SWELLS_BY * max(packed.tell(), 1)
+
+
+def _unpacked(packed: IO[bytes], name: str) -> IO[bytes]:
     """A gzip file unpacked into a nameless temporary file: inside gzip nothing can be read at random."""
     packed.seek(0)
     plain: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with its archive)
     try:
         with packed, gzip.open(packed) as source:
-            shutil.copyfileobj(source, plain, 1 << 20)
+            while data := source.read(1 << 20):
+                plain.write(data)
+                if swells(packed, plain.tell()):
+                    raise MediaError(Status.TOO_LARGE, f"{name}: unpacks to more than {SWELLS_BY} times its size")
         plain.flush()
     except BaseException:
         plain.close()
