@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from beholder._errors import UnknownNameError, WeightsMissingError
 from beholder.backends import hub
-from beholder.backends.base import ResolvedModel
+from beholder.backends.base import LoadOptions, ResolvedModel
 from beholder.backends.cards import all_cards, card_of
 from beholder.backends.devices import choose_dtype
-from beholder.backends.files import Choice, find_fault
+from beholder.backends.files import Choice, find_fault, list_files
 from beholder.backends.hashes import combined_sha256
 from beholder.backends.names import ModelName
 from beholder.records import ModelCard
@@ -46,6 +47,38 @@ class CardEngine:
             known = [item.id for item in self.cards()]
             raise UnknownNameError(what, parsed.asked, known, fix=fix.format(known=" and ".join(known)))
         return card
+
+
+class FolderEngine(CardEngine, ABC):
+    """An engine whose models are one folder in transformers' layout, local or a hub repository."""
+
+    @abstractmethod
+    def choose(self, names: Iterable[str]) -> Choice:
+        """Which of the files in a folder make up a model."""
+
+    def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
+        """The hub files that a model needs; none for a local one."""
+        if parsed.path is not None:
+            return []
+        return [hub.Wanted(parsed.asked, *repository(parsed), self.choose, card_of(parsed.id))]
+
+    def local(self, parsed: ModelName) -> hub.Found:
+        """The files of a local model.
+
+        Raises:
+            WeightsMissingError: a file is missing or cut short.
+        """
+        folder = local_folder(parsed)
+        return whole_files(folder, self.choose(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}")
+
+    def find(self, parsed: ModelName, options: LoadOptions) -> hub.Found:
+        """The files of a model, wherever they are.
+
+        Raises:
+            WeightsMissingError: nowhere to be found, or not whole.
+        """
+        wanted = self.wanted(parsed)
+        return hub.find(wanted[0], options) if wanted else self.local(parsed)
 
 
 def local_folder(parsed: ModelName) -> Path:

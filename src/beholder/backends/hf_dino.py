@@ -11,7 +11,7 @@ dinov3_vit  as its files say: squashed to 224.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +21,13 @@ from beholder.backends import hub
 from beholder.backends.base import ImageEncoder, LoadOptions, ResolvedModel
 from beholder.backends.cards import card_of
 from beholder.backends.describing import (
-    TRANSFORMERS,
-    CardEngine,
+    FolderEngine,
     describe_files,
-    local_folder,
     paths_of,
     plain_card,
-    whole_files,
 )
 from beholder.backends.devices import choose_device, release_memory
-from beholder.backends.files import Choice, choose_weights, list_files, read_json
+from beholder.backends.files import Choice, choose_weights, read_json
 from beholder.backends.hf_config import image_config
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
@@ -58,7 +55,7 @@ FAMILIES = {
 """Model types that are served. A stored pooler of `vit` was never trained and is not used."""
 
 
-class DinoEngine(CardEngine):
+class DinoEngine(FolderEngine):
     """Self-supervised vision transformers in transformers' layout: from the hub or from a folder."""
 
     name = "hf"
@@ -70,19 +67,11 @@ class DinoEngine(CardEngine):
         parsed = parse_name(name)
         if parsed.engine != "hf":
             raise ModelError("an encoder of pictures must be one of transformers", got=repr(name))
-        found = self.local(parsed) if parsed.path is not None else hub.find(self.wanted(parsed)[0], options)
+        found = self.find(parsed, options)
         return _describe(parsed, found, dtype)
 
-    def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
-        """The hub files that a model needs; none for a local one."""
-        if parsed.path is not None:
-            return []
-        return [hub.Wanted(parsed.asked, parsed.weights, parsed.revision, _choose, card_of(parsed.id))]
-
-    def local(self, parsed: ModelName) -> hub.Found:
-        """The files of a local model."""
-        folder = local_folder(parsed)
-        return whole_files(folder, _choose(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}")
+    def choose(self, names: Iterable[str]) -> Choice:
+        return _choose(names)
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageEncoder:
         return DinoEncoder(model, device=device)

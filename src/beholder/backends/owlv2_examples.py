@@ -7,27 +7,22 @@ rule picks (high overlap with the whole example, and unlike its other boxes); sc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from beholder._errors import ModelError, NoValue
-from beholder.backends import hub
 from beholder.backends.base import LoadOptions, Made, ResolvedModel
 from beholder.backends.cards import card_of
 from beholder.backends.columns import object_column
 from beholder.backends.describing import (
-    TRANSFORMERS,
-    CardEngine,
+    FolderEngine,
     describe_files,
-    local_folder,
-    repository,
-    whole_files,
 )
 from beholder.backends.devices import choose_device, release_memory
-from beholder.backends.files import Choice, choose_weights, list_files, read_json
-from beholder.backends.names import BUILT_IN, ModelName, parse_name
+from beholder.backends.files import Choice, choose_weights, read_json
+from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.segment.fit import CLIP, Fit, read_fit
 from beholder.backends.tensors import to_numpy, to_torch
 from beholder.backends.torch_io import load_transformers
@@ -51,30 +46,17 @@ def choose(names: Any) -> Choice:
     return Choice(weights, others, (*lost, *([] if "config.json" in have else ["config.json"])))
 
 
-class Owlv2Engine(CardEngine):
+class Owlv2Engine(FolderEngine):
     """OWLv2 in transformers' layout: from the hub or from a folder."""
 
     name = "owlv2"
 
-    def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
-        """The hub files that a model needs; none for a local one."""
-        if parsed.path is not None:
-            return []
-        return [hub.Wanted(parsed.asked, *repository(parsed), choose, card_of(parsed.id))]
-
-    def local(self, parsed: ModelName) -> hub.Found:
-        """The files of a local folder.
-
-        Raises:
-            WeightsMissingError: a file is missing or cut short.
-        """
-        folder = local_folder(parsed)
-        return whole_files(folder, choose(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}")
+    def choose(self, names: Iterable[str]) -> Choice:
+        return choose(names)
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        wanted = self.wanted(parsed)
-        found = hub.find(wanted[0], options) if wanted else self.local(parsed)
+        found = self.find(parsed, options)
         kind = read_json(found.folder / "config.json").get("model_type")
         if kind != "owlv2":
             raise ModelError("an OWLv2 is needed", got=f"model_type {kind!r} in {parsed.asked}")

@@ -11,28 +11,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from beholder._errors import ModelError
-from beholder.backends import hub
 from beholder.backends.base import ImageEncoder, LoadOptions, ResolvedModel
 from beholder.backends.cards import card_of
 from beholder.backends.describing import (
-    TRANSFORMERS,
-    CardEngine,
+    FolderEngine,
     describe_files,
-    local_folder,
     paths_of,
     plain_card,
-    whole_files,
 )
 from beholder.backends.devices import choose_device, release_memory
-from beholder.backends.files import Choice, choose_weights, list_files, read_json
+from beholder.backends.files import Choice, choose_weights, read_json
 from beholder.backends.hf_dino import FAMILIES as DINO
-from beholder.backends.names import BUILT_IN, ModelName, parse_name
+from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.preprocess import OPENAI_MEAN, OPENAI_STD
 from beholder.backends.tensors import projected, to_numpy, to_torch
 from beholder.backends.torch_io import load_transformers
@@ -78,14 +74,14 @@ WAYS = {
 }
 
 
-class VBenchEngine(CardEngine):
+class VBenchEngine(FolderEngine):
     """DINO (`vit`) and CLIP in transformers' layout, from the hub or from a folder."""
 
     name = "vbench"
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        found = self.local(parsed) if parsed.path is not None else hub.find(self.wanted(parsed)[0], options)
+        found = self.find(parsed, options)
         config = read_json(found.folder / "config.json")
         kind = str(config.get("model_type"))
         if kind not in WAYS:
@@ -106,16 +102,8 @@ class VBenchEngine(CardEngine):
             details={"model_type": kind},
         )
 
-    def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
-        """The hub files that a model needs; none for a local one."""
-        if parsed.path is not None:
-            return []
-        return [hub.Wanted(parsed.asked, parsed.weights, parsed.revision, _choose, card_of(parsed.id))]
-
-    def local(self, parsed: ModelName) -> hub.Found:
-        """The files of a local model."""
-        folder = local_folder(parsed)
-        return whole_files(folder, _choose(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}")
+    def choose(self, names: Iterable[str]) -> Choice:
+        return _choose(names)
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageEncoder:
         return VBenchEncoder(model, device=device)

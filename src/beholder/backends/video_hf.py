@@ -19,16 +19,12 @@ from beholder.backends import hub
 from beholder.backends.base import Columns, LoadOptions, Made, ResolvedModel
 from beholder.backends.cards import card_of, refuse_planned
 from beholder.backends.describing import (
-    TRANSFORMERS,
-    CardEngine,
+    FolderEngine,
     describe_files,
-    local_folder,
     plain_card,
-    repository,
-    whole_files,
 )
 from beholder.backends.devices import choose_device, release_memory
-from beholder.backends.files import Choice, choose_hf, list_files, read_json
+from beholder.backends.files import Choice, choose_hf, read_json
 from beholder.backends.hf_config import token_limit
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
@@ -49,27 +45,15 @@ _KINDS = {
 """Model type → engine, class, and defaults: picture side, frames, tokens, preprocessing."""
 
 
-class HFVideoEngine(CardEngine):
+class HFVideoEngine(FolderEngine):
     """One model type of transformers, from the hub or from a folder."""
 
     def __init__(self, kind: str, capability: str) -> None:
         self.name = _KINDS[kind][0]
         self._kind, self._capability = kind, capability
 
-    def wanted(self, parsed: ModelName) -> list[hub.Wanted]:
-        """The hub files that a model needs; none for a local one."""
-        if parsed.path is not None:
-            return []
-        return [hub.Wanted(parsed.asked, *repository(parsed), choose, card_of(parsed.id))]
-
-    def local(self, parsed: ModelName) -> hub.Found:
-        """The files of a local folder.
-
-        Raises:
-            WeightsMissingError: a file is missing or cut short.
-        """
-        folder = local_folder(parsed)
-        return whole_files(folder, choose(list_files(folder)), must=f"{parsed.asked} must be {TRANSFORMERS}")
+    def choose(self, names: Iterable[str]) -> Choice:
+        return choose(names)
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
@@ -77,7 +61,7 @@ class HFVideoEngine(CardEngine):
         refuse_planned(parsed.asked, card)
         if card is not None and card.family != self._kind:
             raise _wrong_kind(parsed, card.family)
-        found = self.local(parsed) if parsed.path is not None else hub.find(self.wanted(parsed)[0], options)
+        found = self.find(parsed, options)
         raw = read_json(found.folder / "config.json")
         if raw.get("model_type") != self._kind:
             raise _wrong_kind(parsed, str(raw.get("model_type")))
