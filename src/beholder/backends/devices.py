@@ -145,7 +145,10 @@ def device_memory(asked: str) -> int:
     device = choose_device(asked, dtype="float32")
     if device.type != "cuda":
         return _machine_memory()
-    return int(torch.cuda.get_device_properties(device.index or 0).total_memory)
+    try:
+        return int(torch.cuda.get_device_properties(device.index or 0).total_memory)
+    except (AssertionError, RuntimeError):  # a driver that does not tell; loading says what is wrong with it
+        return _machine_memory()
 
 
 def _machine_memory() -> int:
