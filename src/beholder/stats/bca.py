@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from beholder._errors import OptionError
 from beholder.stats.bootstrap import (
@@ -104,6 +103,8 @@ def plural(unit: str) -> str:
 
 def _reach(deviations: np.ndarray, left_out: np.ndarray, counts: np.ndarray, level: float) -> float:
     """r·t(U' − 1): what stands instead of the normal quantile."""
+    from scipy import special
+
     n_units, total = len(counts), float(counts.sum())
     squares = float(np.square(deviations).sum())
     if squares == 0:
@@ -120,6 +121,8 @@ def bca_shares(drawn: np.ndarray, left_out: np.ndarray, reach: float) -> np.ndar
         left_out: the jackknife's values (one unit left out each) minus the estimate.
         reach: the quantile that stands for the normal one.
     """
+    from scipy import special
+
     below = (np.sum(drawn < 0) + 0.5 * np.sum(drawn == 0)) / len(drawn)
     bias = special.ndtri(np.clip(below, 0.5 / len(drawn), 1 - 0.5 / len(drawn)))
     influence = left_out.mean() - left_out

@@ -7,7 +7,6 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from beholder._errors import OptionError
 
@@ -109,6 +108,8 @@ def t_interval(values: npt.ArrayLike, *, unit: str = "unit", level: float = 0.95
     >>> round(found.low, 3), round(found.high, 3), found.method
     (-0.484, 4.484, 't')
     """
+    from scipy import special
+
     if not 0 < level < 1:
         raise OptionError("a confidence level must lie between 0 and 1", got=repr(level))
     found = np.asarray(values, dtype=np.float64)
