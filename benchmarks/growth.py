@@ -1,6 +1,7 @@
 """Processor time and memory of each stage against the number of samples, with the fake encoder, and their slopes.
 
-`python -m benchmarks.growth` measures 10² to 10⁶ samples (minutes), or up to `--most`. A slope is that of the line
+`python -m benchmarks.growth` measures 10² to 10⁶ samples (minutes), or up to `--most`, and writes growth.json
+and growth.svg; `--plot` draws what was measured before. A slope is that of the line
 through the logarithms of size and figure: 1 is growth in proportion, the target is 1.1 at most. Below 10⁴ samples
 constant costs hide the growth, so slopes are fitted from there on. Processor time (of all threads) and not the clock's,
 so that a shared machine gives the same figures.
@@ -21,6 +22,9 @@ import numpy as np
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 LIMIT = 1.1
 FITTED_FROM = 10_000
+FIGURES, PLOT = Path(__file__).with_name("growth.json"), Path(__file__).with_name("growth.svg")
+Found = dict[int, dict[str, dict[str, float]]]
+"""Number of samples → "times" or "memory" → stage → figure."""
 
 _SCRIPT = """
 import json, sys, time
@@ -78,7 +82,7 @@ print(json.dumps({"times": times, "memory": memory}))
 """
 
 
-def measure(sizes: Sequence[int]) -> dict[int, dict[str, dict[str, float]]]:
+def measure(sizes: Sequence[int]) -> Found:
     """Processor seconds and megabytes by stage, by number of samples; each size in a process of its own."""
     found = {}
     for size in sizes:
@@ -95,43 +99,76 @@ def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def table(found: dict[int, dict[str, dict[str, float]]]) -> str:
+def table(found: Found) -> str:
     """The figures as a Markdown table with the slopes."""
     sizes = list(found)
-    fitted = [size for size in sizes if size >= FITTED_FROM]
     lines = [f"| stage | {' | '.join(f'{size:,}' for size in sizes)} | slope | met |", "|---" * (len(sizes) + 3) + "|"]
     for kind, unit in (("times", "s"), ("memory", "MB")):
         for name in found[sizes[0]][kind]:
             values = [found[size][kind][name] for size in sizes]
-            grows = slope(fitted, [found[size][kind][name] for size in fitted])
+            grows = fitted_slope(found, kind, name)
             cells = " | ".join(f"{value:.3g} {unit}" for value in values)
             lines.append(f"| {name} | {cells} | {grows:.2f} | {'yes' if grows <= LIMIT else '**no**'} |")
     return "\n".join(lines)
 
 
+def fitted_slope(found: Found, kind: str, name: str) -> float:
+    """The slope of one stage over the sizes that are fitted."""
+    sizes = [size for size in found if size >= FITTED_FROM]
+    return slope(sizes, [found[size][kind][name] for size in sizes])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=SIZES[-1], help="at least 100000")
-    parser.add_argument("--plot", type=Path, help="also draw the figures, where matplotlib is installed")
+    parser.add_argument("--plot", action="store_true", help="measure nothing: draw growth.svg from growth.json")
     asked = parser.parse_args()
-    found = measure([size for size in SIZES if size <= asked.most])
+    if not asked.plot:
+        FIGURES.write_text(json.dumps(measure([size for size in SIZES if size <= asked.most]), indent=1) + "\n")
+    found = {int(size): item for size, item in json.loads(FIGURES.read_text()).items()}
     sys.stdout.write(table(found) + "\n")
-    if asked.plot is not None:
-        _plot(found, asked.plot)
+    draw(found, PLOT)
 
 
-def _plot(found: dict[int, dict[str, dict[str, float]]], path: Path) -> None:
-    import matplotlib.pyplot as plt
+def draw(found: Found, path: Path) -> None:
+    """The figures against the number of samples, both axes logarithmic, and what growth in proportion looks like.
 
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5))
-    for axis, (kind, label) in zip(axes, (("times", "seconds"), ("memory", "megabytes")), strict=True):
-        for name in next(iter(found.values()))[kind]:
-            axis.loglog(list(found), [item[kind][name] for item in found.values()], marker="o", label=name)
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    import matplotlib
+
+    from beholder.report.attribute_plots import figure
+
+    made = figure(11, 4.8)
+    axes = made.subplots(1, 2)
+    for axis, (kind, label) in zip(
+        axes, (("times", "processor seconds"), ("memory", "peak memory in MB")), strict=True
+    ):
+        for (name, colour), mark in zip(_coloured(found, kind), "osD^vP", strict=False):
+            values = [item[kind][name] for item in found.values()]
+            text = f"{name} ({fitted_slope(found, kind, name):.2f})"
+            axis.loglog(list(found), values, marker=mark, markersize=4, color=colour, linewidth=1.4, label=text)
         axis.set_xlabel("samples")
         axis.set_ylabel(label)
-        axis.legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path)
+        axis.grid(True, which="major", color="#e4e4e4", linewidth=0.6)
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+    ends = np.array([FITTED_FROM, max(found)], dtype=float)
+    axes[0].loglog(ends, 2e-4 * ends, color="#8f8f8f", linestyle=":", linewidth=1.4, label="in proportion (1.00)")
+    axes[1].set_ylim(50, 2000)
+    for axis in axes:
+        axis.legend(fontsize=7.5, frameon=False, title="stage (slope from 10\u2074 on)", title_fontsize=7.5)
+    with matplotlib.rc_context({"svg.hashsalt": "beholder", "svg.fonttype": "none"}):
+        made.savefig(path, metadata={"Date": None})
+
+
+def _coloured(found: Found, kind: str) -> list[tuple[str, list[float]]]:
+    from beholder.report.palettes import SEQUENTIAL, palette
+
+    names = list(next(iter(found.values()))[kind])
+    colours = palette(SEQUENTIAL, 2 * len(names) + 1)[: 2 * len(names) : 2]
+    return list(zip(names, colours.tolist(), strict=True))
 
 
 if __name__ == "__main__":

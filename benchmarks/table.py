@@ -20,6 +20,7 @@ class Row:
         ratio: the figure that the target is about.
         target: the target, as text ("≤ 1.15").
         met: whether it is met.
+        reason: why there are no figures, for what cannot run here.
     """
 
     what: str
@@ -29,6 +30,7 @@ class Row:
     ratio: float
     target: str
     met: bool
+    reason: str | None = None
 
 
 def at_most(what: str, ours: float, other: float, limit: float, *, unit: str = "s") -> Row:
@@ -41,6 +43,12 @@ def at_least(what: str, ours: float, other: float, limit: float, *, unit: str = 
     return Row(what, ours, other, unit, other / ours, f"≥ {limit:g}", other / ours >= limit)
 
 
+def not_runnable(what: str, reason: str) -> Row:
+    """A row for what cannot run here."""
+    nothing = float("nan")
+    return Row(what, nothing, nothing, "s", nothing, "", False, reason)
+
+
 def difference(what: str, ours: float, other: float, limit: float, *, unit: str = "s") -> Row:
     """A row whose difference ours − other must not pass a limit."""
     return Row(what, ours, other, unit, ours - other, f"difference ≤ {limit:g} {unit}", ours - other <= limit)
@@ -50,6 +58,9 @@ def format_rows(rows: Sequence[Row]) -> str:
     """Rows as a Markdown table."""
     lines = ["| what | ours | beside it | ratio | target | met |", "|---|---|---|---|---|---|"]
     for row in rows:
+        if row.reason is not None:
+            lines.append(f"| {row.what} | | not runnable: {row.reason} | | | |")
+            continue
         met = "yes" if row.met else "**no**"
         figures = f"{row.ours:.3f} {row.unit} | {row.other:.3f} {row.unit} | {row.ratio:.3f}"
         lines.append(f"| {row.what} | {figures} | {row.target} | {met} |")
