@@ -93,7 +93,7 @@ def test_agree_prints_chance_lines_and_json(beholder: Call, runs: Path) -> None:
     assert result.exit_code == 0
     assert "(constant metric)" in result.stdout
     assert "(random metric)" in result.stdout
-    assert "no alpha: there is one rater" in result.stdout
+    assert "no Krippendorff's alpha: there is one rater" in result.stdout
     found = json.loads(
         beholder(
             "agree", "methods", "--human", "ratings.csv", "--pairs", "pooled", "--calibration", "paper", "--as", "json"
