@@ -16,10 +16,10 @@ from benchmarks.table import Row, format_rows
 
 NAMES: tuple[str, ...] = (
     "start", "ideal_loop", "reruns", "matrix", "overhead", "memory", "vqa_sharing", "comparing", "attributes", "report",
-    "planning", "engines",
+    "planning", "against", "engines",
 )  # fmt: skip
 if importlib.util.find_spec("av") is not None:
-    NAMES = (*NAMES, "video")
+    NAMES = (*NAMES, "video", "shared_frames")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 

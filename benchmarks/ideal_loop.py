@@ -53,7 +53,7 @@ def _loop(model_folder: Path, manifest: Path, *, limit: int | None = None) -> li
     texts = list(dict.fromkeys(row["prompt"] for row in rows))
     images = []
     with ThreadPoolExecutor(default_workers()) as pool, torch.inference_mode():
-        pending = [pool.submit(_pixels, name) for name in files]
+        pending = [pool.submit(prepared, name) for name in files]
         for start in range(0, len(files), batch):
             pixels = torch.from_numpy(np.stack([future.result() for future in pending[start : start + batch]]))
             images.append(model.get_image_features(pixel_values=pixels).pooler_output)
@@ -83,7 +83,8 @@ def _model(folder: Path) -> Any:
     return _MODELS[folder]
 
 
-def _pixels(name: str) -> np.ndarray:
+def prepared(name: str) -> np.ndarray:
+    """A picture as CLIP takes it: 224 × 224, normalised, channels first."""
     picture = Image.open(name).convert("RGB").resize((224, 224), Image.Resampling.BICUBIC)
     scaled = np.asarray(picture, dtype=np.float32) / np.float32(255)
     pixels: np.ndarray = ((scaled - _MEAN) / _STD).transpose(2, 0, 1)
