@@ -131,7 +131,6 @@ def half(folder: Path, encoder: Any, outputs: Sequence[Path]) -> list[Row]:
     other: Any = load_model(resolve_model(str(folder / "b32"), dtype="bfloat16"), device="cpu")
     ready = stacked(encoder, outputs)
     pixels = normalise(to_torch(ready[:32]), encoder._table)
-    halves = pixels.to(torch.bfloat16)
 
     def run(network: Any, batch: Any) -> Callable[[], None]:
         def call() -> None:
