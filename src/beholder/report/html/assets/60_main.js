@@ -86,7 +86,8 @@ B.setUpKeys = function () {
 };
 
 B.load = async function () {
-  await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+  // The second frame begins when the first has been painted: the samples must not stand in its way.
+  await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))));
   B.core = await B.part("core");
   if (!B.head.samples) return;
   B.setUpControls();
