@@ -4,6 +4,8 @@ facesim.json          {stem: {"cur_score": …}}          gmescore.json         
 nexusscore.json       {stem: {"nexus_score": …}}        aesthetic_score.json  {stem: {"aes_score": …}}
 motion_amplitude.json {stem: {"motion_fb": …}}          motion_smoothness.json {stem: {"motion_smoothness": …}}
 naturalscore_1.json   {stem: "4"}, one a pass
+
+A folder holds the files of one model, or a folder of them for each of several.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from beholder._errors import Fault, InputError, UserError
+from beholder._file_names import file_name
+from beholder.manifest.text_files import load_json
 from beholder.protocols.opens2v.board import PARTS, Board, check_total, make_board
 
 FILES: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -78,8 +82,76 @@ class OfficialFiles:
         return found
 
 
+@dataclass(frozen=True)
+class OfficialFolder:
+    """The official files of one model, or of several.
+
+    Args:
+        name: the folder's name.
+        models: by model, that is by the folder that they lie in; of one model alone under None.
+    """
+
+    name: str
+    models: Mapping[str | None, OfficialFiles]
+
+    def of(self, method: str, among: Sequence[str]) -> OfficialFiles | None:
+        """The files of a model, one of those that a run has; None where they are of others.
+
+        Files of one model alone are of the run's only one; of several it is the one that the folder is called after.
+        """
+        alone = self.models.get(None)
+        if alone is None:
+            return self.models.get(method, self.models.get(file_name(method)))
+        return alone if len(among) == 1 or method == self.name or file_name(method) == self.name else None
+
+    def remarks(self, among: Sequence[str]) -> list[str]:
+        """What is to be known about them beside a run of these models."""
+        told = [
+            text if name is None else f"{name}: {text}" for name, own in self.models.items() for text in own.remarks
+        ]
+        lacking = [method for method in among if self.of(method, among) is None]
+        if lacking and None in self.models:
+            told.append(f"the official files in {self.name} are of one model, and do not say of which: not used for "
+                        f"{', '.join(lacking)}; a folder a model, called like it, tells them apart")  # fmt: skip
+        elif lacking:
+            told.append(f"the official files in {self.name} have no folder for {', '.join(lacking)}")
+        return told
+
+
+def read_official_folder(folder: str | os.PathLike[str]) -> OfficialFolder:
+    """Reads a folder of official files, or one with such a folder for each model (as `--export-official` makes them).
+
+    Raises:
+        UserError: no such folder, or none of the files in it.
+        InputError: as `read_official`; of all models at once.
+    """
+    base = Path(folder)
+    name = base.resolve().name
+    inside = sorted(path for path in base.iterdir() if path.is_dir() and _has_files(path)) if base.is_dir() else []
+    if _has_files(base) or not inside:
+        alone = read_official(base)
+        if inside:
+            told = ", ".join(path.name for path in inside)
+            alone.remarks.append(f"folders inside it that hold official files too, and were not read: {told}")
+        return OfficialFolder(name, {None: alone})
+    models: dict[str | None, OfficialFiles] = {}
+    faults: list[Fault] = []
+    for path in inside:
+        try:
+            models[path.name] = read_official(path)
+        except InputError as error:
+            faults += [replace(fault, where=f"{path.name}/{fault.where}") for fault in error.faults]
+    if faults:
+        raise InputError(os.fspath(folder), faults)
+    return OfficialFolder(name, models)
+
+
+def _has_files(folder: Path) -> bool:
+    return any(_kind_of(path.stem) is not None for path in folder.glob("*.json"))
+
+
 def read_official(folder: str | os.PathLike[str]) -> OfficialFiles:
-    """Reads a folder of official files; shards of one metric are joined in any order.
+    """Reads the official files of one model; shards of one metric are joined in any order.
 
     Raises:
         UserError: no such folder, or none of the files in it.
@@ -154,8 +226,8 @@ def _kind_of(stem: str) -> str | int | None:
 
 def _load(path: Path, faults: list[Fault]) -> dict[str, Any] | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = load_json(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         faults.append(Fault(f"{path.name} must be readable JSON: {error}", where=path.name))
         return None
     if not isinstance(content, dict):
@@ -167,14 +239,28 @@ def _load(path: Path, faults: list[Fault]) -> dict[str, Any] | None:
 def _values(content: Mapping[str, Any], keys: Sequence[str], name: str, faults: list[Fault]) -> dict[str, float]:
     found = {}
     for stem, entry in content.items():
-        value = next((entry[key] for key in keys if key in entry), None) if isinstance(entry, Mapping) else entry
-        if value is None and isinstance(entry, Mapping):
+        known = isinstance(entry, Mapping)
+        if known and not any(key in entry for key in keys):
             continue  # of another release of the script: no such number of this video
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            faults.append(Fault(f"{stem} in {name} must have a number {keys[0]}, got {value!r}", where=name))
+        value = next(entry[key] for key in keys if key in entry) if known else entry
+        number = _number(value)
+        if number is None:
+            told = "null or NaN" if value is None else repr(value)[:60]
+            faults.append(Fault(f"{stem} in {name} must have a number {keys[0]}, got {told}", where=name))
             continue
-        found[stem] = float(value)
+        found[stem] = number
     return found
+
+
+def _number(value: Any) -> float | None:
+    """A JSON number that a float can hold, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _join(known: dict[str, Any], more: Mapping[str, Any], name: str, faults: list[Fault]) -> None:
@@ -204,7 +290,7 @@ def _mark(value: Any) -> float | None:
     """A pass's mark: a number, or a text that is one and nothing else."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) and not isinstance(value, bool) else None
 
@@ -212,10 +298,9 @@ def _mark(value: Any) -> float | None:
 def _note_stray(path: Path, found: OfficialFiles) -> None:
     found.stray.append(path.name)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = load_json(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
         return
-    if isinstance(content, Mapping) and isinstance(content.get("total_score"), (int, float)):
-        found.totals[path.name] = {
-            key: float(value) for key, value in content.items() if isinstance(value, (int, float))
-        }
+    if isinstance(content, Mapping) and _number(content.get("total_score")) is not None:
+        told = {key: _number(value) for key, value in content.items()}
+        found.totals[path.name] = {key: value for key, value in told.items() if value is not None}

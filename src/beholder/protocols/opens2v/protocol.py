@@ -19,7 +19,7 @@ from beholder.protocols.base import DataCheck, Finished, MetricUse, Protocol, Pr
 from beholder.protocols.opens2v.board import TRACKS, VERSIONS, weights
 from beholder.protocols.opens2v.columns import part_columns
 from beholder.protocols.opens2v.data import OFFICIAL, EvaluationReader, find_manifest
-from beholder.protocols.opens2v.official import official_bytes, read_official
+from beholder.protocols.opens2v.official import official_bytes, read_official_folder
 from beholder.protocols.opens2v.tables import (
     DEFAULTS,
     Rows,
@@ -96,6 +96,8 @@ class OpenS2V(Protocol):
         return tuple(use for key, use in _USES.items() if key in own)
 
     def source(self, data: Any, *, mapping: Mapping[str, str] | None = None, allow_extra: bool = False) -> SampleSource:
+        if self.options["from_official"] is not None:
+            read_official_folder(str(self.options["from_official"]))  # faults are told before anything is scored
         manifest = find_manifest(data, self.track)
         if manifest is not None:
             return RowSource(EvaluationReader(manifest), mapping=mapping)
@@ -135,14 +137,15 @@ class OpenS2V(Protocol):
             UserError: no folder, or none of OpenS2V's files in it.
         """
         folder = str(self.options["from_official"])
-        files = read_official(folder)
-        name = Path(folder).resolve().name
+        files = read_official_folder(folder)
         settings: dict[str, Any] = {"version": self.version, "track": self.track}
-        tables = tuple(
-            official_tables(files, name, renormalised=bool(self.options["renormalised"]), **settings)
-        )  # fmt: skip
-        counts = {"files": len(files.read), "videos": len({stem for found in files.values.values() for stem in found})}
-        return Results(self.info.name, self.info.version, tables, counts, tuple(f"{text}." for text in files.remarks))
+        tables = tuple(official_tables(files, renormalised=bool(self.options["renormalised"]), **settings))
+        every = files.models.values()
+        counts = {
+            "files": sum(len(own.read) for own in every),
+            "videos": sum(len({stem for found in own.values.values() for stem in found}) for own in every),
+        }
+        return Results(self.info.name, self.info.version, tables, counts)
 
     def export(self, finished: Finished, method: str | None = None) -> dict[str, bytes]:
         """OpenS2V's own files of one model's videos, by name; a video without an official value is left out.
@@ -158,7 +161,8 @@ class OpenS2V(Protocol):
             UserError: several models, and none named.
         """
         rows = self._rows(finished)
-        mine = rows.of(_one_of(rows.names, method))
+        model = _one_of(rows.names, method)
+        mine, files = rows.of(model), rows.files(model)
         outputs = finished.column("output")
         chosen = [int(at) for at in mine if os.path.splitext(str(outputs[at]))[1].lower() == OFFICIAL]
         if not chosen:
@@ -168,12 +172,12 @@ class OpenS2V(Protocol):
         for key in weights(self.version, self.track):
             column = rows.columns.get(key)
             _, source = rows.values(key, mine)
-            if source is not None and rows.official is not None:
+            if source is not None and files is not None:
                 stems = {rows.stems[at] for at in mine}
                 if key == "natural":
-                    runs = {stem: marks for stem, marks in rows.official.runs.items() if stem in stems}
+                    runs = {stem: marks for stem, marks in files.runs.items() if stem in stems}
                 else:
-                    values[key] = {stem: v for stem, v in rows.official.values[key].items() if stem in stems}
+                    values[key] = {stem: v for stem, v in files.values[key].items() if stem in stems}
             elif column is not None and key == "natural":
                 runs = {rows.stems[at]: list(column.runs[at]) for at in chosen if column.runs[at]}
             elif column is not None:
@@ -183,7 +187,7 @@ class OpenS2V(Protocol):
 
     def _rows(self, finished: Finished) -> Rows:
         folder = self.options["from_official"]
-        files = None if folder is None else read_official(str(folder))
+        files = None if folder is None else read_official_folder(str(folder))
         columns = part_columns(finished, list(weights(self.version, self.track)))
         return Rows(finished, columns, files, version=self.version, track=self.track)
 

@@ -11,7 +11,7 @@ from beholder.protocols.base import Finished
 from beholder.protocols.opens2v.board import PARTS, Board, cut, make_board, scaled, weights
 from beholder.protocols.opens2v.columns import PartColumn, missing_of, official_values
 from beholder.protocols.opens2v.data import SUBTRACKS, subtrack_of
-from beholder.protocols.opens2v.official import OfficialFiles
+from beholder.protocols.opens2v.official import OfficialFiles, OfficialFolder
 from beholder.protocols.opens2v.published import SOURCE, published
 from beholder.protocols.results import Number, ResultTable
 from beholder.stats.bootstrap import mean_interval
@@ -42,7 +42,7 @@ class Rows:
     Args:
         finished: the run.
         columns: the parts that were scored.
-        official: official files that stand in for parts that were not; None for none.
+        official: official files that stand in for parts that were not, by model; None for none.
         version: the board.
         track: the track.
     """
@@ -51,7 +51,7 @@ class Rows:
         self,
         finished: Finished,
         columns: Mapping[str, PartColumn],
-        official: OfficialFiles | None,
+        official: OfficialFolder | None,
         *,
         version: str,
         track: str,
@@ -76,10 +76,33 @@ class Rows:
         """A part's official values of some rows, and where they come from when not from this run."""
         column = self.columns.get(key)
         own = official_values(column, rows) if column is not None else np.zeros(0)
-        if len(own) or self.official is None or key not in self.official.values:
+        files = self.files(self.methods[rows[0]]) if len(rows) else None
+        if len(own) or files is None or key not in files.values:
             return own, None
-        known = self.official.values[key]
+        known = files.values[key]
         return np.array([known[self.stems[row]] for row in rows if self.stems[row] in known]), "official file"
+
+    def files(self, method: str) -> OfficialFiles | None:
+        """The official files of a model."""
+        return None if self.official is None else self.official.of(method, self.names)
+
+    def official_remarks(self) -> list[str]:
+        """What is to be known about the official files, beside this run's rows."""
+        if self.official is None:
+            return []
+        told = self.official.remarks(self.names)
+        for method in self.names:
+            files = self.files(method)
+            if files is None:
+                continue
+            stems = {self.stems[row] for row in self.of(method)}
+            strange = sorted({stem for found in files.values.values() for stem in found} - stems)
+            if strange:
+                more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
+                told.append(f"{method}: official files tell of videos that the data does not have, and that do not "
+                            f"count: {', '.join(strange[:5])}{more}")  # fmt: skip
+            told += files.check(version=self.version, track=self.track)
+        return told
 
     def board(self, rows: np.ndarray) -> Board:
         """The board's row of some rows."""
@@ -131,10 +154,7 @@ def board_notes(rows: Rows) -> tuple[str, ...]:
     foreign = [column.identity for key, column in rows.columns.items() if column.identity != _default(key)]
     if foreign:
         notes.append(f"Not OpenS2V's own settings, so not its numbers: {', '.join(foreign)}.")
-    if rows.official is not None:
-        notes += [f"{text}." for text in rows.official.remarks]
-        notes += [f"{text}." for text in rows.official.check(version=rows.version, track=rows.track)]
-    return tuple(notes)
+    return (*notes, *(f"{text}." for text in rows.official_remarks()))
 
 
 DEFAULTS = {
@@ -242,16 +262,15 @@ def why_table(rows: Rows) -> ResultTable:
     )  # fmt: skip
 
 
-def official_tables(
-    files: OfficialFiles, name: str, *, version: str, track: str, renormalised: bool
-) -> Iterator[ResultTable]:
+def official_tables(files: OfficialFolder, *, version: str, track: str, renormalised: bool) -> Iterator[ResultTable]:
     """The board of a folder of official files alone, and its sub-tracks."""
-    stems = list(dict.fromkeys(stem for found in files.values.values() for stem in found))
-    finished = Finished(
-        len(stems),
-        {"id": stems, "stem": stems, "method": [name] * len(stems), "task": [subtrack_of(stem) for stem in stems]},
-        (),
-    )
-    rows = Rows(finished, {}, files, version=version, track=track)
+    stems: list[str] = []
+    methods: list[str] = []
+    for model, own in files.models.items():
+        mine = list(dict.fromkeys(stem for found in own.values.values() for stem in found))
+        stems += mine
+        methods += [model or files.name] * len(mine)
+    columns = {"id": stems, "stem": stems, "method": methods, "task": [subtrack_of(stem) for stem in stems]}
+    rows = Rows(Finished(len(stems), columns, ()), {}, files, version=version, track=track)
     yield board_table(rows, renormalised=renormalised)
     yield subtrack_table(rows)
