@@ -213,3 +213,45 @@ def test_any_text_as_csv(tmp_path: Path, head: str, text: str, block: int) -> No
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("beholder.manifest.arrow_blocks._BLOCK", block)
         agrees(path)
+
+
+def test_a_mark_at_the_head_of_a_block_belongs_to_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,output\n\ufeffa,1.png\n\ufeffa,2.png\n", "utf-8")
+    assert quick(path) is None  # to Arrow the first id is "a"
+    with pytest.raises(InputError, match="have one id"):
+        open_source(str(path)).check()
+    monkeypatch.setattr("beholder.manifest.arrow_blocks._BLOCK", 10)
+    path.write_text("id,output\nb,1.png\n\ufeffa,2.png\n\ufeffa,3.png\n", "utf-8")
+    assert quick(path) is None
+
+
+def test_a_column_named_by_half_a_character_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "a", "output": "1.png", "no\\ud800te": 1}\n')
+    assert quick(path) is None
+    with pytest.raises(InputError, match=r"column names must be text; got 'no\\ud800te'"):
+        open_source(str(path)).check()
+
+
+def test_a_date_that_python_does_not_have_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    late = pa.array([0, 10**13], pa.int64()).cast(pa.timestamp("s"))  # in the year 318,857
+    pq.write_table(pa.table({"id": ["a", "b"], "output": ["1.png", "2.png"], "when": late}), path)
+    assert quick(path) is None
+    with pytest.raises(InputError, match=r"row 1: a value of this row, or of one soon after it, cannot be read"):
+        open_source(str(path)).check()
+
+
+def test_damaged_pages_of_a_parquet_file_are_a_fault(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.parquet", ROWS)
+    whole = path.read_bytes()
+    told = 0
+    for at in range(4, len(whole) // 2, 7):
+        path.write_bytes(whole[:at] + bytes(byte ^ 255 for byte in whole[at : at + 8]) + whole[at + 8 :])
+        agrees(path)
+        try:
+            open_source(str(path)).check()
+        except InputError as error:
+            told += "cannot be read" in str(error)
+    assert told > 0

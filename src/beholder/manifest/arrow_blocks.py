@@ -23,6 +23,7 @@ _DEEPEST = 200
 _PARQUET_ROWS = 1 << 14
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 _OPENING, _CLOSING, _LIST = b"{}["
+_MARK = b"\xef\xbb\xbf"
 
 
 class Uncertain(Exception):
@@ -69,15 +70,30 @@ def json_tables(location: str) -> Iterator[Any]:
 
 
 def parquet_tables(file: Any) -> Iterator[Any]:
-    """Tables of an open Parquet file; texts that are not UTF-8 are uncertain."""
+    """Tables of an open Parquet file; texts that are not UTF-8 and damaged pages are uncertain."""
     import pyarrow as pa
 
+    if not all(_always_readable(field.type) for field in file.schema_arrow):
+        raise Uncertain
     try:
         for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
             batch.validate(full=True)
             yield pa.Table.from_batches([batch])
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         raise Uncertain from error
+
+
+def _always_readable(kind: Any) -> bool:
+    """Whether every value of a type has one in Python; a date in the year 20,000 has none."""
+    import pyarrow.types as types
+
+    if types.is_struct(kind):
+        return all(_always_readable(field.type) for field in kind)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _always_readable(kind.value_type)
+    simple = types.is_primitive(kind) and not types.is_temporal(kind)
+    texts = types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+    return simple or texts or types.is_null(kind) or types.is_decimal(kind)
 
 
 def _blocks(location: str, cut: Any) -> Iterator[bytes]:
@@ -103,7 +119,7 @@ def _without_mark(handle: IO[bytes]) -> bytes:
     head = handle.read(3)
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise Uncertain  # UTF-16
-    return b"" if head == b"\xef\xbb\xbf" else head
+    return b"" if head == _MARK else head
 
 
 def _checked(block: bytes) -> bytes:
@@ -122,15 +138,15 @@ def _csv_blocks(location: str, columns: tuple[str, ...], separator: str) -> Iter
     """Blocks of a CSV file's rows, without its header."""
     first = True
     for block in _blocks(location, _end_of_rows):
-        if not first:
+        if first:
+            first = False
+            head, newline, block = block.partition(b"\n")
+            if not newline or _header(head, separator) != columns or len(set(columns)) < len(columns):
+                raise Uncertain
+        if block.startswith(_MARK):
+            raise Uncertain  # Arrow takes it for a byte order mark, the rows for a part of a cell
+        if block:
             yield block
-            continue
-        first = False
-        head, newline, rows = block.partition(b"\n")
-        if not newline or _header(head, separator) != columns or len(set(columns)) < len(columns):
-            raise Uncertain
-        if rows:
-            yield rows
 
 
 def _header(line: bytes, separator: str) -> tuple[str, ...]:
@@ -200,4 +216,10 @@ def _text_columns(block: bytes) -> dict[str, Any]:
         raise Uncertain from error
     if not isinstance(row, dict):
         raise Uncertain
+    if not all(name.isascii() or _is_unicode(name) for name in row):
+        raise Uncertain
     return {name: pa.string() for name, value in row.items() if isinstance(value, str)}
+
+
+def _is_unicode(name: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,9 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "method": ("model", "generator"),
 }  # fmt: skip
 """Other names of the canonical columns. Case does not matter; `-` and spaces count as `_`."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which are no text and can be written nowhere."""
 
 EXTRAS = "extras"
 """Column of a canonical manifest that holds other columns whose names would be taken for canonical ones."""
@@ -67,8 +71,8 @@ def resolve(columns: Sequence[str], mapping: Mapping[str, str] | None = None) ->
     chosen: dict[str, list[str]] = {}
     extras: list[tuple[str, str]] = []
     mapped = {target for column, target in mapping.items() if column in columns}
-    odd: list[object] = [column for column in columns if not isinstance(column, str)]
-    faults = [f"column names must be text; got {column!r}" for column in odd]
+    odd: list[object] = [column for column in columns if not isinstance(column, str) or _HALF.search(column)]
+    faults = [f"column names must be text; got {column!a}" for column in odd]
     for column in columns:
         if column in odd:
             continue

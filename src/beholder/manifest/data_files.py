@@ -43,9 +43,17 @@ class ParquetReader(RowReader):
         leaves, heavy = self._facts()[1:3]
         wanted = [leaf for leaf in leaves if not (light and leaf in heavy)]
         size = _HEAVY_BATCH if heavy and not light else _PLAIN_BATCH
+        number = 0
         with self._open() as file:
             batches = file.iter_batches(batch_size=size, columns=wanted)
-            yield from enumerate((row for batch in batches for row in batch.to_pylist()), 1)
+            while True:
+                found = _next_rows(batches, number + 1)
+                if not isinstance(found, list):
+                    if found is not None:
+                        yield number + 1, found
+                    return
+                yield from enumerate(found, number + 1)
+                number += len(found)
 
     def tables(self, mapping: Mapping[str, str]) -> Iterator[Any]:
         with self._open() as file:
@@ -70,6 +78,19 @@ class ParquetReader(RowReader):
                 heavy = {leaf for leaf in leaves if leaf.endswith(".bytes") and leaf[:-5] + "path" in leaves}
                 self._schema = tuple(file.schema_arrow.names), leaves, heavy, file.metadata.num_rows
         return self._schema
+
+
+def _next_rows(batches: Iterator[Any], first: int) -> list[dict[str, Any]] | Fault | None:
+    """The rows of the next batch; what is wrong with it; None behind the last one."""
+    import pyarrow as pa
+
+    try:
+        batch = next(batches, None)
+        return None if batch is None else batch.to_pylist()
+    except (pa.ArrowException, ValueError, OverflowError, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise  # the disk's word, not the file's
+        return Fault(f"a value of this row, or of one soon after it, cannot be read: {error}", row=first)
 
 
 class JsonReader(RowReader):
