@@ -302,6 +302,48 @@ def test_kernels_keep_their_level() -> None:
     assert 0.4 < np.mean(found) < 0.6
 
 
+def rare_and_crowded(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Scores of two attributes that hardly any image has: all crowd near 0, but for a few near 1."""
+    rare = rng.random((n, 2)) < 0.03
+    return np.where(rare, 0.9 + 0.05 * rng.random((n, 2)), 0.01 + 0.001 * rng.normal(size=(n, 2)))
+
+
+def test_rare_attributes_keep_their_level_by_kernels() -> None:
+    """A grid from 0 to 1 cannot hold the kernel of crowded scores: draws and sets must be compared on the same one."""
+    settings = ScoreSettings(density="kde", resamples=0, permutations=39)
+    hits: dict[str, list[float]] = {}
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        found = judge_scores(rare_and_crowded(rng, 40), rare_and_crowded(rng, 60), settings)
+        for name, one in found.items():
+            assert np.isfinite(one.null_level).all(), name
+            hits.setdefault(name, []).extend(np.ravel(one.p <= 0.1).tolist())
+    assert set(hits) >= {"sad", "pad", "dependence", "w1", "jsd"}
+    for name, shares in hits.items():
+        assert np.mean(shares) <= 0.25, f"{name}: one in ten is expected"
+
+
+def test_w1_of_draws_is_that_of_the_scores() -> None:
+    """Each draw's W1 is the distance of the scores themselves, however crowded."""
+    rng = np.random.default_rng(5)
+    ref, gen = rare_and_crowded(rng, 40), rare_and_crowded(rng, 40)
+    found = judge_scores(ref, gen, ScoreSettings(resamples=0, permutations=200, seed=3))
+    pooled = np.concatenate([ref, gen])[:, 0]
+    plain = []
+    for _ in range(2000):
+        mixed = rng.permutation(pooled)
+        plain.append(np.abs(np.sort(mixed[:40]) - np.sort(mixed[40:])).mean())
+    assert found["w1"].null_mean[0] == pytest.approx(np.mean(plain), rel=0.1)
+    assert min(plain) == pytest.approx(0.0, abs=0.001)
+
+
+def test_p_compares_like_with_like() -> None:
+    null = np.array([[1.0], [2.0], [3.0], [np.nan]])
+    assert judge([9.0], null=null[:3]).p == pytest.approx([0.25])
+    assert judge([9.0], null=null[:3], seen=[2.0]).p == pytest.approx([0.75])
+    assert judge([9.0], null=null).p == pytest.approx([0.4]), "what is not a number speaks against nothing"
+
+
 def test_map_units_merge_and_group() -> None:
     rng = np.random.default_rng(0)
     n = MOST_IMAGES + 300

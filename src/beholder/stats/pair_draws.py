@@ -2,7 +2,8 @@
 
 Each unit's scores are shared out over a grid once, and a draw is a product with its counts. Each draw is smoothed with
 the kernel of its own covariance, so it is the statistic itself, on a grid that is just fine enough:
-within 1 % of `pair_densities`, and 5 % where sets hardly overlap.
+within 1 % of `pair_densities`, and 5 % where sets hardly overlap. Of scores so crowded beside a few far ones that the
+grid cannot hold their kernel, draws are rougher; a p-value then compares them with the sets on the same grid.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class _Pair:
     def divergences(self, sides: Sequence[Side], pair: list[int]) -> np.ndarray:
         """(draws,) KL of the first side of the direction from the second."""
         units = [_masses(sides[at], pair, self.grids) for at in self.order]
+        sums = [_moments(sides[at], pair) for at in self.order]
         whole = [self.kernels[at].smooth(side.sum(axis=0)).ravel() for at, side in zip(self.order, units)]
         there = whole[0] > 1e-14 * whole[0].max()
         far = np.flatnonzero((whole[0] > _HELD * whole[0].max()) & (whole[1] <= _SURE * whole[1].max()))
@@ -89,7 +91,8 @@ class _Pair:
         for start in range(0, len(weights[0]), _AT_ONCE):
             part = [own[start : start + _AT_ONCE] for own in weights]
             flat = [own @ side.reshape(len(side), -1) for own, side in zip(part, units)]
-            p, q = (self._smoothed(masses, self.counts[at]) for masses, at in zip(flat, self.order))
+            kernels = [self._kernels_of(own @ side, self.counts[at]) for own, side, at in zip(part, sums, self.order)]
+            p, q = (self._smoothed(masses, own) for masses, own in zip(flat, kernels))
             if summed is not None:
                 q[:, far] = part[1] @ summed
             p[:, ~there] = 0.0  # rounding of the FFT is no evidence
@@ -98,11 +101,11 @@ class _Pair:
             found.append(np.maximum((p * ratio).sum(axis=1), 0.0))
         return np.concatenate(found)
 
-    def _smoothed(self, flat: np.ndarray, count: int) -> np.ndarray:
-        """(draws, cells) masses smoothed, each with the kernel of its own covariance."""
+    def _smoothed(self, flat: np.ndarray, kernels_of: np.ndarray) -> np.ndarray:
+        """(draws, cells) masses smoothed, each with its own kernel covariance (draws, 2, 2)."""
         from scipy.fft import irfft2, rfft2
 
-        inverse = np.linalg.inv(self._kernels_of(flat, count))
+        inverse = np.linalg.inv(kernels_of)
         a, b, c = (inverse[:, i, j, None, None] for i, j in ((0, 0), (1, 1), (0, 1)))
         x, y = self.lags[0][:, None], self.lags[1][None, :]
         kernels = np.exp(-0.5 * ((a * x + 2.0 * c * y) * x + b * y * y))
@@ -111,20 +114,14 @@ class _Pair:
         found: np.ndarray = np.maximum(smooth, 0.0).reshape(len(flat), -1)
         return found
 
-    def _kernels_of(self, flat: np.ndarray, count: int) -> np.ndarray:
-        """(draws, 2, 2) kernel covariances of masses, as `Kernel` has them of scores."""
-        x, y = (np.broadcast_to(axis, self.shape).ravel() for axis in (self.grids[0][:, None], self.grids[1][None, :]))
-        total = flat.sum(axis=1)
-        middle = x.mean(), y.mean()
-        x, y = x - middle[0], y - middle[1]
-        sums = flat @ np.stack([x, y, x * x, y * y, x * y], axis=1) / total[:, None]
-        cov = np.empty((len(flat), 2, 2))
-        cov[:, 0, 0] = sums[:, 2] - sums[:, 0] ** 2 - self.steps[0] ** 2 / 6.0
-        cov[:, 1, 1] = sums[:, 3] - sums[:, 1] ** 2 - self.steps[1] ** 2 / 6.0
-        cov[:, 0, 1] = cov[:, 1, 0] = sums[:, 4] - sums[:, 0] * sums[:, 1]
+    def _kernels_of(self, sums: np.ndarray, count: int) -> np.ndarray:
+        """(draws, 2, 2) kernel covariances from sums (draws, 6) of `_moments`, as `Kernel` has them of scores."""
+        mean = sums[:, 1:3] / sums[:, :1]
+        cov = np.empty((len(sums), 2, 2))
+        for at, (i, j) in enumerate(((0, 0), (1, 1), (0, 1)), start=3):
+            cov[:, i, j] = cov[:, j, i] = sums[:, at] / sums[:, 0] - mean[:, i] * mean[:, j]
         floor = SPREAD_FLOOR**2 * np.eye(2)
-        cov = np.maximum(cov * (count / (count - 1.0)), [[0.0, -np.inf], [-np.inf, 0.0]]) + floor
-        kernel = cov * scott(count, 2) ** 2
+        kernel = (cov * (count / (count - 1.0)) + floor) * scott(count, 2) ** 2
         narrowed = kernel - np.diag(self.steps**2 / 6.0)
         right = np.linalg.eigvalsh(narrowed)[:, 0] > 0.25 * np.linalg.eigvalsh(kernel)[:, 0]
         return np.where(right[:, None, None], narrowed, kernel)
@@ -145,3 +142,14 @@ def _masses(side: Side, pair: list[int], grids: list[np.ndarray]) -> np.ndarray:
     there = side.groups >= 0
     units = np.broadcast_to(np.arange(len(side.groups))[:, None], side.groups.shape)[there]
     return share_out_pairs(side.rows[side.groups[there]][:, pair], grids, units, len(side.groups))
+
+
+def _moments(side: Side, pair: list[int]) -> np.ndarray:
+    """(units, 6) sums of each unit's scores: number, x, y, x², y², xy, about the middle of the side's scores.
+
+    Of the scores themselves: a grid too coarse for crowded scores would give covariances that are none.
+    """
+    there = side.groups >= 0
+    own = np.where(there[..., None], side.rows[:, pair][side.groups] - side.rows[:, pair].mean(axis=0), 0.0)
+    x, y = own[..., 0], own[..., 1]
+    return np.stack([part.sum(axis=1) for part in (there.astype(np.float64), x, y, x * x, y * y, x * y)], axis=1)

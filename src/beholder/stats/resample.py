@@ -46,6 +46,7 @@ def judge(
     null: np.ndarray | None = None,
     level: float = 0.95,
     signed: bool = False,
+    seen: npt.ArrayLike | None = None,
 ) -> Judged:
     """A statistic with interval and null.
 
@@ -55,6 +56,10 @@ def judge(
         null: (R, …) draws under no difference, or None.
         level: of the interval and of the null level.
         signed: True for statistics of both signs: p and null level are then about the distance from the null's mean.
+        seen: the statistic as draws compute it, where that is not `value` to the last bit (on another grid, say): p
+            compares it with the draws, since only then P(p ≤ α) ≤ α under no difference. `value` when None.
+
+    A draw that is not a number counts as at least as large.
 
     >>> found = judge(3.0, null=np.array([0.0, 1.0, 2.0, 1.0]))
     >>> float(found.p), float(found.corrected)
@@ -69,10 +74,11 @@ def judge(
     if null is not None and len(null):
         mean = null.mean(axis=0)
         # Equal sums in another order differ in the last bits and must count as equal.
-        slack = 1e-12 * (1.0 + np.abs(at))
-        far, draws = (np.abs(at - mean), np.abs(null - mean)) if signed else (at, null)
+        same = at if seen is None else np.asarray(seen, dtype=np.float64)
+        slack = 1e-12 * (1.0 + np.abs(same))
+        far, draws = (np.abs(same - mean), np.abs(null - mean)) if signed else (same, null)
         bar = np.quantile(draws, level, axis=0)
-        p = (1.0 + (draws >= far - slack).sum(axis=0)) / (1.0 + len(null))
+        p = (1.0 + (~(draws < far - slack)).sum(axis=0)) / (1.0 + len(null))
         corrected = at - mean
     return Judged(at, low, high, mean, bar, p, corrected)
 

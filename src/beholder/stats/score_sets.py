@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beholder._errors import OptionError
-from beholder.functional.densities import SPREAD_FLOOR, sad_kde, scott, smoothing
+from beholder.functional.densities import SPREAD_FLOOR, sad_kde, scott, smoothing, spread
 from beholder.functional.divergence import (
     FLOOR,
     Direction,
@@ -28,6 +28,9 @@ from beholder.stats.resample import MOST_UNITS, Judged, bootstrap_counts, deal, 
 
 Density = Literal["gaussian", "kde", "kde_legacy"]
 HISTOGRAM_POINTS = 256
+_FINEST = 512
+_FINE = 0.75
+"""Steps of the grid of kernel densities, in bandwidths of the narrower set, down to a grid of `_FINEST` points."""
 _SAME_WIDTH = 0.01
 DIVERGENCES = frozenset({"sad", "pad", "dependence", "sad_mean", "pad_mean", "dependence_mean"})
 SIGNED = frozenset({"mean_difference", "dependence", "dependence_mean"})
@@ -88,8 +91,8 @@ def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings
     Returns:
         By name: "sad", "mean_difference" (generated − reference), "w1", "jsd" (C,); "pad", "dependence" (pairs,);
         "sad_mean", "pad_mean", "dependence_mean" (). Bootstrap: both sets are drawn by themselves. Null: labels are
-        reshuffled over the pooled images. The bootstrap of a KL lies too high, since a KL is never negative: see
-        `corrected`.
+        reshuffled over the pooled images; p compares reshuffles with the sets as they are, both on the grids of the
+        draws. The bootstrap of a KL lies too high, since a KL is never negative: see `corrected`.
 
     Raises:
         OptionError: sets of fewer than three images.
@@ -103,13 +106,14 @@ def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings
     values = _values(first, second, settings)
     if settings.companions:
         values |= {"w1": wasserstein(first, second), "jsd": draws.shapes_of_sets()["jsd"]}
-    boot, null = draws.boot(), draws.null()
+    boot, null, seen = draws.boot(), draws.null(), draws.as_they_are()
     result = {}
     for name, value in values.items():
         scale = settings.scale if name in DIVERGENCES else 1.0
-        draws_of = [None if found is None else scale * found for found in (boot.get(name), null.get(name))]
+        of = [None if found is None else scale * found for found in (boot.get(name), null.get(name), seen.get(name))]
         result[name] = judge(
-            scale * value, boot=draws_of[0], null=draws_of[1], level=settings.level, signed=name in SIGNED
+            scale * value, boot=of[0], null=of[1], seen=None if of[2] is None else of[2][0], level=settings.level,
+            signed=name in SIGNED,
         )  # fmt: skip
     return result
 
@@ -194,7 +198,9 @@ class _Draws:
         marks = split_marks(rng, settings.permutations, len(together), chosen)
         self.marks = [marks, 1.0 - marks]
         self.groups = [*groups, together]
-        self.grids = [_grid(pooled[:, c], min(len(ref), len(gen))) for c in range(pooled.shape[1])]
+        fine = settings.density == "kde"
+        self.grids = [_grid(pooled[:, c], (ref[:, c], gen[:, c]), fine=fine) for c in range(pooled.shape[1])]
+        self.nodes = [_nodes(pooled[:, c]) for c in range(pooled.shape[1])]
 
     def boot(self) -> dict[str, np.ndarray]:
         if not self.settings.resamples:
@@ -208,11 +214,23 @@ class _Draws:
         return self._statistics(fits, parts)
 
     def null(self) -> dict[str, np.ndarray]:
+        return self._split(self.groups[2], self.marks) if self.settings.permutations else {}
+
+    def as_they_are(self) -> dict[str, np.ndarray]:
+        """Statistics of the sets themselves, as one more reshuffle would give them; {} without reshuffles."""
         if not self.settings.permutations:
             return {}
-        sums = _Sums(self.pooled, self.groups[2], self.pooled.mean(axis=0))
-        parts = [(self.pooled, self.groups[2], marks) for marks in self.marks]
-        return self._statistics([sums.fits(marks) for marks in self.marks], parts)
+        first, second = self.groups[0], np.where(self.groups[1] >= 0, self.groups[1] + len(self.sets[0]), -1)
+        width = max(first.shape[1], second.shape[1])
+        groups = [np.pad(own, ((0, 0), (0, width - own.shape[1])), constant_values=-1) for own in (first, second)]
+        marks = (np.arange(len(first) + len(second)) < len(first)).astype(np.float64)[None, :]
+        return self._split(np.concatenate(groups), [marks, 1.0 - marks])
+
+    def _split(self, groups: np.ndarray, marks: list[np.ndarray]) -> dict[str, np.ndarray]:
+        """Statistics of the pooled images split by marks (draws, units)."""
+        sums = _Sums(self.pooled, groups, self.pooled.mean(axis=0))
+        parts = [(self.pooled, groups, own) for own in marks]
+        return self._statistics([sums.fits(own) for own in marks], parts)
 
     def shapes_of_sets(self) -> dict[str, np.ndarray]:
         """JSD of the whole sets."""
@@ -244,36 +262,41 @@ class _Draws:
         """W1, JSD and SaD by kernels of draws, attribute by attribute, from shares on a grid."""
         columns: dict[str, list[np.ndarray]] = {"w1": [], "jsd": [], "sad_kde": []}
         for c, (grid, width) in enumerate(self.grids):
-            sides = []
-            for rows, groups, counts in parts:
-                shares = counts @ _unit_shares(rows[:, c], groups, grid)
-                sides.append(shares / shares.sum(axis=1, keepdims=True))
-            step = grid[1] - grid[0]
-            columns["w1"].append(np.abs(np.cumsum(sides[0] - sides[1], axis=1)).sum(axis=1) * step)
+            sides = _drawn_shares(parts, c, grid)
+            if self.settings.companions:
+                fine = _drawn_shares(parts, c, self.nodes[c])
+                apart = np.abs(np.cumsum(fine[0] - fine[1], axis=1)[:, :-1])
+                columns["w1"].append(apart @ np.diff(self.nodes[c]))
             smooth = smoothing(grid, width)
             smoothed = [side @ smooth for side in sides]
             smoothed = [side / side.sum(axis=1, keepdims=True) for side in smoothed]
             columns["jsd"].append(jensen_shannon(smoothed[0], smoothed[1]))
             if self.settings.density == "kde":
-                columns["sad_kde"].append(self._kde(sides, grid))
+                columns["sad_kde"].append(self._kde(sides, [_drawn_variances(part, c) for part in parts], grid))
         return {name: np.stack(values, axis=1) for name, values in columns.items() if values}
 
-    def _kde(self, sides: list[np.ndarray], grid: np.ndarray) -> np.ndarray:
+    def _kde(self, sides: list[np.ndarray], variances: list[np.ndarray], grid: np.ndarray) -> np.ndarray:
         """(draws,) SaD by kernels, each draw smoothed with the kernel of its own spread."""
         logs = []
-        for side, rows in zip(sides, self.sets):
-            density = np.maximum(_smoothed(side, grid, len(rows)), 1e-300)
+        for side, variance, rows in zip(sides, variances, self.sets):
+            density = np.maximum(_smoothed(side, variance, grid, len(rows)), 1e-300)
             logs.append(np.log(density / density.sum(axis=1, keepdims=True)))
         first, second = (logs[1], logs[0]) if self.settings.direction == "gen||ref" else (logs[0], logs[1])
         values: np.ndarray = np.maximum((np.exp(first) * (first - second)).sum(axis=1), 0.0)
         return values
 
 
-def _smoothed(shares: np.ndarray, grid: np.ndarray, n: int) -> np.ndarray:
+def _drawn_variances(part: tuple[np.ndarray, np.ndarray, np.ndarray], c: int) -> np.ndarray:
+    """(draws,) variances of attribute c (mean of squares), of the scores themselves: a coarse grid would blur them."""
+    rows, groups, counts = part
+    own = np.where(groups >= 0, rows[groups, c] - rows[:, c].mean(), 0.0)
+    sums = counts @ np.stack([(groups >= 0).sum(axis=1), own.sum(axis=1), np.square(own).sum(axis=1)], axis=1)
+    found: np.ndarray = np.maximum(sums[:, 2] / sums[:, 0] - np.square(sums[:, 1] / sums[:, 0]), 0.0)
+    return found
+
+
+def _smoothed(shares: np.ndarray, variance: np.ndarray, grid: np.ndarray, n: int) -> np.ndarray:
     """(draws, points) shares of n scores smoothed; draws whose bandwidths agree to 1 % share one."""
-    mean = shares @ grid
-    # Sharing scores out between grid points widened them by a sixth of a squared step.
-    variance = np.maximum(shares @ np.square(grid) - mean * mean - (grid[1] - grid[0]) ** 2 / 6.0, 0.0)
     widths = scott(n) * np.sqrt(variance * (n / (n - 1.0)) + SPREAD_FLOOR**2)
     steps = np.rint(np.log(widths) / _SAME_WIDTH).astype(np.int64)
     found = np.empty_like(shares)
@@ -283,20 +306,42 @@ def _smoothed(shares: np.ndarray, grid: np.ndarray, n: int) -> np.ndarray:
     return found
 
 
-def _grid(values: np.ndarray, n: int) -> tuple[np.ndarray, float]:
-    """A grid over pooled scores, and the bandwidth that both sets share for the JSD."""
-    width = scott(n) * float(np.sqrt(values.var(ddof=1) + 1e-6))
-    return np.linspace(values.min() - 3 * width, values.max() + 3 * width, HISTOGRAM_POINTS), width
+def _grid(values: np.ndarray, sides: tuple[np.ndarray, np.ndarray], *, fine: bool) -> tuple[np.ndarray, float]:
+    """A grid over pooled scores, and the bandwidth that both sets share for the JSD.
+
+    A `fine` grid resolves the narrower set's own kernel too, as far as `_FINEST` points do.
+    """
+    width = scott(min(map(len, sides))) * float(np.sqrt(values.var(ddof=1) + 1e-6))
+    low, high = values.min() - 3 * width, values.max() + 3 * width
+    points = HISTOGRAM_POINTS
+    if fine:
+        narrow = min(scott(len(side)) * spread(side) for side in sides)
+        points = int(np.clip(np.ceil((high - low) / (_FINE * narrow)), points, _FINEST))
+    return np.linspace(low, high, points), width
+
+
+def _nodes(values: np.ndarray) -> np.ndarray:
+    """Points for W1: all pooled scores where they are few, else their quantiles, so that crowded scores stay apart."""
+    nodes = np.unique(values)
+    if len(nodes) > HISTOGRAM_POINTS:
+        nodes = np.unique(np.quantile(values, np.linspace(0.0, 1.0, HISTOGRAM_POINTS)))
+    return nodes if len(nodes) > 1 else np.array([nodes[0], nodes[0] + 1.0])
+
+
+def _drawn_shares(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], c: int, grid: np.ndarray) -> list[np.ndarray]:
+    """(draws, points) of both sides: shares of attribute c on a grid."""
+    found = [counts @ _unit_shares(rows[:, c], groups, grid) for rows, groups, counts in parts]
+    return [shares / shares.sum(axis=1, keepdims=True) for shares in found]
 
 
 def _unit_shares(values: np.ndarray, groups: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """(units, points): each unit's scores shared between their nearest grid points."""
+    """(units, points): each unit's scores shared between the two points of the grid around them; means are kept."""
     units, points = len(groups), len(grid)
     there = groups >= 0
     rows = np.broadcast_to(np.arange(units)[:, None], groups.shape)[there]
-    at = (values[groups[there]] - grid[0]) / (grid[1] - grid[0])
-    left = np.clip(at.astype(np.int64), 0, points - 2)
-    codes, part = rows * points + left, at - left
+    own = values[groups[there]]
+    left = np.clip(np.searchsorted(grid, own, side="right") - 1, 0, points - 2)
+    codes, part = rows * points + left, (own - grid[left]) / (grid[left + 1] - grid[left])
     shares = np.bincount(codes, weights=1.0 - part, minlength=units * points)
     shares += np.bincount(codes + 1, weights=part, minlength=units * points)
     return shares.reshape(units, points)
