@@ -40,11 +40,11 @@ def test_built_in_lists(name: str) -> None:
     ("content", "suffix", "message"),
     [
         ("", "txt", "at least one"),
-        ("a cat\na cat\n", "txt", "must differ"),
+        ("a cat\na cat\n", "txt", "line 1, line 2: the name 'a cat' more than once"),
         ("{}", "json", "must hold a list"),
         ("[", "json", "valid JSON"),
-        ("[3]", "json", "text or an object"),
-        ('[{"positive": " "}]', "json", "must have a text"),
+        ("[3]", "json", "number 1: neither a text nor an object"),
+        ('[{"positive": " "}]', "json", "number 1: no text in `positive`"),
         ('[{"positive": "x", "weight": 2}]', "json", "weight"),
     ],
 )
@@ -53,6 +53,18 @@ def test_what_is_refused(tmp_path: Path, content: str, suffix: str, message: str
     path.write_text(content, encoding="utf-8")
     with pytest.raises(OptionError, match=message):
         read_attributes(path)
+
+
+def test_all_faults_are_told_at_once_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text("positive,group\na cat,pets\n,pets\nan owl,birds,more\n\na cat,\n", encoding="utf-8")
+    with pytest.raises(OptionError) as caught:
+        read_attributes(path)
+    for part in ("line 3: no text", "line 4: more cells than columns (more)", "line 2, line 6: the name 'a cat'"):
+        assert part in str(caught.value)
+    (tmp_path / "other.csv").write_text("attribute\na cat\n", encoding="utf-8")
+    with pytest.raises(OptionError, match="column `positive`"):
+        read_attributes(tmp_path / "other.csv")
 
 
 def test_a_file_that_is_not_there() -> None:

@@ -15,6 +15,12 @@ from beholder._errors import OptionError
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "attributes"
 BUILT_IN = ("animals", "faces", "scenes")
 """Lists that come with the package."""
+_KNOWN = frozenset({"positive", "counterpart", "group", "name"})
+_TOLD = 20
+"""So many faults of a list are told."""
+
+Placed = tuple[str, Any]
+"""Where an attribute stands ("line 3", "number 3"), and what stands there."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +60,28 @@ def read_attributes(asked: Asked) -> list[Attribute]:
         asked: a file, "faces", "animals" or "scenes", or a list of texts, mappings or `Attribute`.
 
     Raises:
-        OptionError: no such file, one that cannot be read, an empty list, or a name that stands twice.
+        OptionError: no such file, one that cannot be read, or an empty list; or attributes without a text, with
+            unknown columns or with one name: all of them at once, by line or number.
     """
-    found = [_one(item, at) for at, item in enumerate(_items(asked), start=1)]
+    found, faults = [], []
+    for place, item in _items(asked):
+        try:
+            found.append((place, _one(item)))
+        except ValueError as fault:
+            faults.append(f"{place}: {fault}")
+    places: dict[str, list[str]] = {}
+    for place, attribute in found:
+        places.setdefault(attribute.name, []).append(place)
+    faults += [f"{', '.join(at)}: the name {name!r} more than once" for name, at in places.items() if len(at) > 1]
+    if faults:
+        more = f"; and {len(faults) - _TOLD} more" if len(faults) > _TOLD else ""
+        raise OptionError(
+            "each attribute must be a text, or have a text in `positive`, and a name of its own",
+            got="; ".join(faults[:_TOLD]) + more,
+        )
     if not found:
         raise OptionError("a list of attributes must hold at least one", got="none")
-    names = [attribute.name for attribute in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise OptionError("the names of attributes must differ", got=", ".join(twice))
-    return found
+    return [attribute for _, attribute in found]
 
 
 def listed_attributes(items: Sequence[str]) -> list[Attribute]:
@@ -95,9 +113,9 @@ def as_option(asked: Asked) -> tuple[str, ...]:
     )
 
 
-def _items(asked: Asked) -> Sequence[Any]:
+def _items(asked: Asked) -> list[Placed]:
     if not isinstance(asked, (str, Path)):
-        return list(asked)
+        return _numbered(asked)
     path = Path(asked).expanduser()
     if str(asked) in BUILT_IN and not path.exists():
         path = FOLDER / f"{asked}.csv"
@@ -111,7 +129,11 @@ def _items(asked: Asked) -> Sequence[Any]:
     return _parse(path, text)
 
 
-def _parse(path: Path, text: str) -> Sequence[Any]:
+def _numbered(items: Sequence[Any]) -> list[Placed]:
+    return [(f"number {at}", item) for at, item in enumerate(items, start=1)]
+
+
+def _parse(path: Path, text: str) -> list[Placed]:
     if path.suffix == ".json":
         try:
             items = json.loads(text)
@@ -119,25 +141,48 @@ def _parse(path: Path, text: str) -> Sequence[Any]:
             raise OptionError("a JSON list of attributes must be valid JSON", got=f"{path.name}: {error}") from error
         if not isinstance(items, list):
             raise OptionError("a JSON file of attributes must hold a list", got=type(items).__name__)
-        return items
+        return _numbered(items)
     if path.suffix == ".csv":
-        return list(csv.DictReader(io.StringIO(text)))
-    lines = [line.strip() for line in text.splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
+        return _parse_csv(path, text)
+    lines = [(f"line {at}", line.strip()) for at, line in enumerate(text.splitlines(), start=1)]
+    return [(place, line) for place, line in lines if line and not line.startswith("#")]
 
 
-def _one(item: Any, at: int) -> Attribute:
+def _parse_csv(path: Path, text: str) -> list[Placed]:
+    reader = csv.DictReader(io.StringIO(text))
+    columns = reader.fieldnames or []
+    if columns and "positive" not in columns:
+        raise OptionError(
+            "a CSV file of attributes must have a column `positive` in its first line",
+            got=f"{path.name}: {', '.join(columns)}",
+        )
+    rows: list[Placed] = []
+    try:
+        for row in reader:
+            rows.append((f"line {reader.line_num}", row))
+    except csv.Error as error:
+        raise OptionError("a CSV list of attributes must be valid CSV", got=f"{path.name}: {error}") from error
+    return rows
+
+
+def _one(item: Any) -> Attribute:
+    """One attribute.
+
+    Raises:
+        ValueError: what is wrong with it.
+    """
     if isinstance(item, Attribute):
         return item
     if isinstance(item, str):
         item = {"positive": item}
     if not isinstance(item, Mapping):
-        raise OptionError("an attribute must be a text or an object", got=f"number {at}: {type(item).__name__}")
-    known = {"positive", "counterpart", "group", "name"}
-    extra = sorted(str(key) for key in set(item) - known)
+        raise ValueError(f"neither a text nor an object, but {type(item).__name__}")
+    if None in item:  # csv's key of cells beyond the header
+        raise ValueError(f"more cells than columns ({', '.join(map(str, item[None]))})")
+    extra = sorted(str(key) for key in set(item) - _KNOWN)
     if extra:
-        raise OptionError(f"an attribute may have: {', '.join(sorted(known))}", got=f"number {at}: {', '.join(extra)}")
+        raise ValueError(f"unknown {', '.join(extra)} (known: {', '.join(sorted(_KNOWN))})")
     values = {key: str(value).strip() for key, value in item.items() if value is not None and str(value).strip()}
     if "positive" not in values:
-        raise OptionError("an attribute must have a text in `positive`", got=f"number {at}: {dict(item)}")
+        raise ValueError("no text in `positive`")
     return Attribute(values["positive"], values.get("counterpart"), values.get("group"), values.get("name", ""))
