@@ -98,6 +98,7 @@ def test_an_object_needs_a_name_of_its_own_that_reads_back(tmp_path: Path) -> No
         (lambda batch: ScoreColumns(np.zeros(batch.n), {77: ("failed", "x")}), "rows 0 to 0, got row 77"),  # type: ignore[dict-item]
         (lambda batch: ScoreColumns(np.zeros(batch.n), {0: ("odd", "x")}), "'odd' is not a valid Status"),  # type: ignore[dict-item]
         (lambda batch: ScoreColumns(np.full(batch.n, np.nan)), "not a finite number"),
+        (lambda batch: ScoreColumns(np.full(batch.n, -1e300)), "beyond ±1e"),
         (lambda batch: ScoreColumns(np.zeros(batch.n), {}, {0: {"x": float("nan")}}), "not JSON compliant"),
     ],
 )

@@ -383,3 +383,22 @@ def test_bad_cells_are_refused() -> None:
         compare_cells(Cells(np.zeros(2), np.zeros(3), np.zeros(2, dtype=int)))
     with pytest.raises(OptionError):
         compare_cells(Cells(np.array([math.nan]), np.zeros(1), np.zeros(1, dtype=int)))
+
+
+@pytest.mark.parametrize("size", [1e101, 1e300, 1.7e308])
+def test_values_whose_squares_overflow_have_no_comparison_and_a_note(size: float) -> None:
+    found = compare_cells(Cells(np.full(9, size), np.full(9, -size), np.arange(9)))
+    assert (found.value, found.interval.low, found.p.value, found.effect, found.mean_a) == (None,) * 5
+    assert found.note == found.interval.note == "no comparison of values beyond ±1e+100"
+
+
+def test_the_largest_values_that_are_allowed_overflow_nowhere() -> None:
+    values = np.random.default_rng(0).normal(size=40)
+    plain = compare_cells(Cells(np.zeros(40), values / 8, np.arange(40), np.arange(40) % 8))
+    size = 2.0**331  # a power of two rounds nothing
+    large = compare_cells(Cells(np.zeros(40), values / 8 * size, np.arange(40), np.arange(40) % 8))
+    assert large.interval.low == pytest.approx(plain.interval.low * size)  # type: ignore[operator]
+    assert large.effect is not None
+    assert plain.effect is not None
+    assert large.effect.d_z == pytest.approx(plain.effect.d_z)
+    assert large.p == plain.p

@@ -14,6 +14,7 @@ from beholder.metrics.base import SampleMetric, ScoreColumns
 from beholder.records import Status
 from beholder.runs.chunk import MetricWork, SpaceFeatures, feature_batch
 from beholder.runs.plan import PlannedMetric, group_name, score_names
+from beholder.stats.bootstrap import LARGEST
 
 _STATUSES = [status.value for status in Status]
 CODES = {status: code for code, status in enumerate(Status)}
@@ -69,9 +70,10 @@ def spread(
         evidence[scored[at]] = dict(item)
     for row, (status, reason) in work.verdicts.items():
         codes[row], reasons[row] = CODES[Status(status)], reason
-    broken = (codes == 0) & ~np.isfinite(values)
+    broken = (codes == 0) & ~(np.abs(values) <= LARGEST)
     for row in np.flatnonzero(broken).tolist():
-        codes[row], reasons[row] = CODES[Status.FAILED], "the metric gave a value that is not a finite number"
+        what = f"beyond ±{LARGEST:g}" if np.isfinite(values[row]) else "that is not a finite number"
+        codes[row], reasons[row] = CODES[Status.FAILED], f"the metric gave a value {what}"
     return values, codes, reasons, evidence
 
 

@@ -16,6 +16,9 @@ MOST_RESAMPLED_UNITS = 20_000
 FEW_UNITS = 30
 """With fewer units than this the interval says that it is optimistic: the plain bootstrap is too narrow there."""
 
+LARGEST = 1e100
+"""No metric may give a value further from zero: sums of squares and cubes would leave the range of numbers."""
+
 _BLOCK = 1 << 20
 """Draws held in memory at once."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from beholder._errors import OptionError
 from beholder.stats.bca import bca_interval, check_asked, few_units
-from beholder.stats.bootstrap import Interval
+from beholder.stats.bootstrap import LARGEST, Interval
 from beholder.stats.effect import Effect, paired_effect
 from beholder.stats.permutation import PValue, sign_flip_test
 from beholder.stats.power import detectable_difference
@@ -103,7 +103,8 @@ def compare_cells(
     Raises:
         OptionError: arrays of unequal length, values that are not finite, settings out of range.
 
-    Degenerate: no pairs give a difference without a value; one prompt gives a value without interval. Both have a note.
+    Degenerate: no pairs, or a value beyond ±`LARGEST`, give a difference without a value; one prompt gives a value
+    without interval. All have a note.
 
     >>> import numpy as np
     >>> found = compare_cells(Cells(np.zeros(4), np.array([1.0, 3.0, 2.0, 2.0]), np.array([0, 0, 1, 2])))
@@ -112,11 +113,13 @@ def compare_cells(
     """
     check_asked(level, resamples)
     cells = _checked(cells)
+    if max(float(np.abs(side).max(initial=0.0)) for side in (cells.a, cells.b)) > LARGEST:
+        return _without_value(f"no comparison of values beyond ±{LARGEST:g}", level)
     d = cells.b - cells.a
     scattered = d if _scatters(cells, d) else np.zeros(len(d))
     variance = split_variance(scattered, cells.prompts, noise=cells.noise, judge=cells.judge, concepts=cells.clusters)
     if not len(d):
-        return _no_pairs(variance, level)
+        return _without_value("no sample has a pair", level, "no pairs")
     by_prompt, first = prompt_means(np.column_stack([d, cells.a, cells.b]), cells.prompts)
     groups = None if cells.clusters is None else cells.clusters[first]
     unit, codes = _units(groups, len(first))
@@ -146,12 +149,12 @@ def compare_cells(
     )
 
 
-def _no_pairs(variance: VarianceSplit, level: float) -> Difference:
-    none = Interval(None, None, level, None, 0, "no pairs")
+def _without_value(note: str, level: float, of_interval: str | None = None) -> Difference:
+    none = Interval(None, None, level, None, 0, of_interval or note)
     return Difference(
         value=None, interval=none, p=PValue(None, None, 0), effect=None, mean_a=None, mean_b=None, interval_a=none,
-        interval_b=none, variance=variance, detectable=None, n_pairs=0, n_prompts=0, unit="prompt",
-        note="no sample has a pair",
+        interval_b=none, variance=split_variance(np.zeros(0), np.zeros(0, dtype=np.intp)), detectable=None, n_pairs=0,
+        n_prompts=0, unit="prompt", note=note,
     )  # fmt: skip
 
 
