@@ -13,13 +13,17 @@ CLEAR = {
     "4 out of 5": 4, "4.": 4, '{"score": 4, "explanation": "16 frames, 3 cuts"}': 4, '{"Score": "3/5"}': 3,
     '```json\n{"rating": 2}\n```': 2, '"4"': 4, "The 16 frames hold together well. Score: 4": 4, "４": 4,
     "评分：4": 4, "4分": 4, "4分（满分5分）": 4, "评分：四": 4, "四分": 4, "我认为这段视频可以打3分。": 3, "Four": 4,
-    "The score is 4. Yes, 4.": 4, "(1)": 1,
+    "The score is 4. Yes, 4.": 4, "(1)": 1, "2 people walk by. Score: 4": 4, "Frame 3 is soft, all others sharp: 4": 4,
+    "有3个人在走路。评分：4": 4, "4 - probably real": 4, "I give it a 4 because of the light": 4, "4 points": 4,
+    "4⁄5": 4,
 }  # fmt: skip
 UNCLEAR = [
     "", "  \n", "I can't help with that.", "0", "7", "6/5", "-4", "3 or 4", "3-4", "between 3 and 4", "3～4分", "4/10",
     "8 out of 10", "1. Common sense: fine. 2. Physics: fine.", "v4", "gpt-4", "4th", "3.5.2", "4,5", "NaN", "null",
     "true", '{"score": null}', '{"score": [3, 4]}', '{"score": 9}', '{"verdict": "real"}', "抱歉，我无法评价。",
-    "3分或4分",
+    "3分或4分", "3½", "3 ½", "½", "五分之四", "这个视频有3个人在走路。", "第2帧模糊",
+    "2 people are walking on a street. It looks realistic.", "Frame 3 shows a melted hand, so no mark can be given.",
+    "The video has 1 issue.", "There are 4 left fingers on the hand.", "I see 2 small glitches.",
     "The video looks quite real to me, although the hands are a little soft in places.",
 ]  # fmt: skip
 

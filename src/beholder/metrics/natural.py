@@ -42,7 +42,7 @@ class NaturalScore(SampleMetric):
         ),
         paper="Yuan et al., OpenS2V-Nexus, arXiv 2505.20292",
         reference_code="https://github.com/PKU-YuanGroup/OpenS2V-Nexus",
-        version="1",
+        version="2",
         capability="Judge",
         default_model=DEFAULT_MODEL,
         options=(
