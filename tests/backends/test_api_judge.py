@@ -9,6 +9,7 @@ from tests.backends.api_helpers import judge, load, picture
 from tests.backends.api_server import Answer, ApiServer, chat, gemini
 
 from beholder._errors import OptionError
+from beholder.backends.api.models import EMPTY_TRIES
 
 
 def test_the_reply_is_kept_raw_with_why_it_ended_and_who_wrote_it() -> None:
@@ -79,6 +80,21 @@ def test_what_is_no_reply(body: Any, status: str, word: str) -> None:
     assert made.failures[1].status == status
     assert word in made.failures[1].reason
     assert made.columns["text"].tolist() == ["a", "", "c"]
+
+
+def test_an_empty_reply_is_asked_for_again() -> None:
+    with ApiServer(lambda call, number: Answer(chat(None, text="" if number < 3 else "4"))) as server:
+        made = judge(load(capability="Judge", url=server.url), ["Rate it."])
+        assert len(server.calls) == 3
+    assert made.columns["text"].tolist() == ["4"]
+    assert made.failures == {}
+    with ApiServer(lambda call, number: Answer(chat(None, text=" \n"))) as server:
+        made = judge(load(capability="Judge", url=server.url), ["Rate it."])
+        assert len(server.calls) == EMPTY_TRIES
+    assert made.failures[0].status == "unparsable"
+    with ApiServer(lambda call, number: Answer(chat(None, text="", finish="length"))) as server:
+        judge(load(capability="Judge", url=server.url), ["Rate it."])
+        assert len(server.calls) == 1, "a longer limit would help, asking again would not"
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,12 @@ class ApiAnswerScorer(_Asker):
         return reply
 
 
+EMPTY_TRIES = 3
+"""How often a judge is asked for a reply that came back empty; OpenS2V's script asks again, too."""
+
+_CUT = ("length", "MAX_TOKENS")
+
+
 class ApiJudge(_Asker):
     """Written replies."""
 
@@ -202,7 +208,7 @@ class ApiJudge(_Asker):
         Returns:
             Object columns "text" (the raw reply), "finish" (why it ended, in the server's word: "length" or
             "MAX_TOKENS" is a reply that was cut) and "model" (the name that the server returned). No value:
-            `refused`, `unparsable` (an empty reply), `failed` (transport, budget).
+            `refused`, `unparsable` (an empty reply, three times over), `failed` (transport, budget).
 
         Raises:
             OptionError: a setting out of range.
@@ -211,7 +217,7 @@ class ApiJudge(_Asker):
         if isinstance(run, bool) or not isinstance(run, int) or run < 1:
             raise OptionError("run must be a whole number of at least 1", got=repr(run))
         wish = Wish(max_tokens, temperature, seed)
-        made = self._ask_all(visuals, pairs, lambda pictures, text: self._ask(pictures, text, wish))
+        made = self._ask_all(visuals, pairs, lambda pictures, text: self._ask_reply(pictures, text, wish))
         columns = {name: np.full(len(pairs), "", dtype=object) for name in ("text", "finish", "model")}
         failures: dict[int, NoValue] = {}
         for row, reply in enumerate(made):
@@ -224,3 +230,15 @@ class ApiJudge(_Asker):
                 for name in columns:
                     columns[name][row] = self._client.redact.exact(getattr(reply, name))
         return Made(columns, failures)
+
+    def _ask_reply(self, pictures: Sent, text: str, wish: Wish) -> Reply | NoValue:
+        """A reply; an empty one is asked for again, but not one that was cut before its first word."""
+        reply = self._ask(pictures, text, wish)
+        for _ in range(EMPTY_TRIES - 1):
+            if isinstance(reply, NoValue) or reply.text.strip() or reply.finish in _CUT:
+                break
+            again = self._ask(pictures, text, wish)
+            if isinstance(again, NoValue):
+                break  # the budget, for one: the reply was empty
+            reply = again
+        return reply
