@@ -278,6 +278,33 @@ def test_two_processes_of_one_machine_equal_one(tmp_path: Path) -> None:
     assert (tmp_path / "s" / "index.sqlite").exists()
 
 
+class Counted:
+    """Progress that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int | None]] = []
+        self.done: dict[str, int] = {}
+
+    def stage(self, text: str, total: int | None) -> None:
+        self.stages.append((text, total))
+
+    def advance(self, samples: int) -> None:
+        text = self.stages[-1][0]
+        self.done[text] = self.done.get(text, 0) + samples
+
+    def notice(self, text: str) -> None: ...
+
+
+def test_progress_of_several_processes_ends_at_its_total(tmp_path: Path) -> None:
+    data, real = write_set(tmp_path / "a", 8), write_set(tmp_path / "b", 8)
+    metrics = ["clip_score(model=fake)", "clip_i(model=fake:dim=8)", "precision(model=fake)"]
+    config = make_config({"data": str(data), "metrics": metrics, "out": str(tmp_path / "o"), "real": str(real)})
+    progress = Counted()
+    run_on(["cpu", "cpu"], config.model_copy(update={"store": str(tmp_path / "s")}), progress=progress)
+    assert progress.stages[0] == ("scoring in 2 processes", 8)  # both models look at the samples in one pass
+    assert progress.done == {"scoring in 2 processes": 8}
+
+
 def test_a_process_that_fails_is_told_and_objects_must_be_picklable(tmp_path: Path) -> None:
     data = write_set(tmp_path, 8)
     settings = {"data": str(data), "metrics": METRICS, "out": str(tmp_path / "o"), "store": str(tmp_path / "s")}

@@ -21,6 +21,9 @@ from beholder.runs.set_features import SetRow, SetSpaces
 from beholder.runs.shards import Shard, ShardSource
 from beholder.runs.store import FeatureStore
 
+REAL_STAGE = "real set"
+"""How the stages of progress begin that go through the real set instead of the samples."""
+
 
 @dataclass(frozen=True)
 class Real:
@@ -153,7 +156,9 @@ def encode_real(
     scorer = Scorer(part, config, store, loaded=loaded)
     try:
         for models in passes_of(part, config.device):
-            progress.stage(f"real set: encoding with {', '.join(model.id for model in models)}", real.source.count())
+            progress.stage(
+                f"{REAL_STAGE}: encoding with {', '.join(model.id for model in models)}", real.source.count()
+            )
             for samples in chunks(real.source, chunk_size(part)):
                 scorer.ensure(scorer.prepare(samples)[0], {model.key for model in models})
                 progress.advance(len(samples))

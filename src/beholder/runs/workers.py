@@ -21,9 +21,10 @@ from beholder.runs.file_systems import network_kind
 from beholder.runs.inputs import default_out
 from beholder.runs.make import default_workers, processors
 from beholder.runs.merge import merge
+from beholder.runs.passes import passes_of
 from beholder.runs.plan import AskedMetric, is_registered
 from beholder.runs.progress import NoProgress, Progress
-from beholder.runs.real import check_sizes, open_real
+from beholder.runs.real import REAL_STAGE, check_sizes, open_real
 from beholder.runs.results import Run
 from beholder.runs.shards import Shard, part_folder
 
@@ -90,7 +91,7 @@ def run_on(
     config = config.model_copy(update=settings)
     shards = [Shard(at, len(devices)) for at in range(len(devices))]
     count = source.count()
-    passes = max(1, len(plan.models)) if source.replayable else 1
+    passes = max(1, len(passes_of(plan, devices[0]))) if source.replayable else 1
     progress.stage(f"scoring in {len(devices)} processes", None if count is None else passes * count)
     _Workers(config, metrics, given, real, list(zip(shards, devices))).run(progress)
     own = {item.label: item.metric for item in plan.metrics if not is_registered(item.metric)}
@@ -179,15 +180,18 @@ class _Workers:
 
 
 class _Teller:
-    """Progress that is told to the parent process."""
+    """Progress that is told to the parent process; pictures of a real set are not among the samples it counts."""
 
     def __init__(self, index: int, told: Any) -> None:
         self._index, self._told = index, told
+        self._counts = True
 
-    def stage(self, text: str, total: int | None) -> None: ...
+    def stage(self, text: str, total: int | None) -> None:
+        self._counts = not text.startswith(REAL_STAGE)
 
     def advance(self, samples: int) -> None:
-        self._told.put((self._index, "advance", samples))
+        if self._counts:
+            self._told.put((self._index, "advance", samples))
 
     def notice(self, text: str) -> None:
         self._told.put((self._index, "notice", text))
