@@ -20,6 +20,7 @@ from beholder.functional.patches import patch_cosines, ra_clip_scores
 from beholder.functional.score_sums import Gaussian
 from beholder.manifest import open_source
 from beholder.media.base import DecodeOptions
+from beholder.report.attributes import attributes_text
 
 LIST = ["a cat", "a dog", "an apple"]
 FAST = {"resamples": 100, "permutations": 99}
@@ -171,7 +172,13 @@ def test_files_that_cannot_be_read_and_small_sets(sets: dict[str, Path], store: 
     table = made.scores.to_pydict()
     assert table["status"][-2:] == ["unreadable", "missing"]
     assert table["score: a cat"][-2:] == [None, None]
-    assert made.attributes.to_pylist()[0]["status"] == "not_enough_evidence"
+    row = made.attributes.to_pylist()[0]
+    assert row["status"] == "not_enough_evidence"
+    assert row["reason"] == f"each set needs 3 scored images: the reference has {row['n_ref']}, the generated set 2"
+    told = attributes_text(made.header, made.sets.to_pylist(), [row])
+    assert "Images of few that were left out: missing 1, unreadable 1" in told
+    assert "few: each set needs 3 scored images" in told
+    assert "the reference that" not in told
     assert not made.maps()["valid"].any()
     assert made.sets.to_pylist()[0]["n_missing"] == '{"missing":1,"unreadable":1}'
 
@@ -189,6 +196,8 @@ def test_by_class(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
     )  # fmt: skip
     table = made.attributes.to_pylist()
     assert [row["status"] for row in table] == ["ok", "ok", "not_enough_evidence"]
+    assert [row["reason"] is None for row in table] == [True, True, False]
+    assert f"whose class_name is {LIST[2]!r}: the reference has 0" in table[2]["reason"]
     assert (table[0]["n_ref"], table[0]["n_gen"]) == (30, 25)
     assert made.maps()["valid"].tolist() == [True, True, False]
     assert not len(made.pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -71,7 +72,7 @@ def compare_sets(
         _adjust(rows, name)
     _adjust(pair_rows, "pad")
     _adjust(pair_rows, "dependence")
-    _summarise(summary, rows, gen)
+    _summarise(summary, rows, ref, gen)
     return SetReport(rows, pair_rows, summary, maps)
 
 
@@ -95,10 +96,8 @@ def _add_scores(
     sides = [side.scored() for side in (ref, gen)]
     counts = [len(side) for side in sides]
     for row in rows:
-        row |= {"n_ref": counts[0], "n_gen": counts[1], "status": Status.OK.value}
+        row |= {"n_ref": counts[0], "n_gen": counts[1], **_evidence(counts, "scored images")}
     if min(counts) < LEAST:
-        for row in rows:
-            row["status"] = Status.NOT_ENOUGH_EVIDENCE.value
         return []
     found = judge_scores(sides[0], sides[1], score_settings(settings))
     for name in _SINGLE:
@@ -120,14 +119,22 @@ def _add_scores(
     return made
 
 
+def _evidence(counts: Sequence[int], what: str) -> Row:
+    """`status` and `reason` of an attribute by the images that both sets have for it."""
+    if min(counts) >= LEAST:
+        return {"status": Status.OK.value, "reason": None}
+    reason = f"each set needs {LEAST} {what}: the reference has {counts[0]}, the generated set {counts[1]}"
+    return {"status": Status.NOT_ENOUGH_EVIDENCE.value, "reason": reason}
+
+
 def _add_scores_by_class(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: AttributeSettings) -> None:
     for c, row in enumerate(rows):
         sides = [side.scored(row["attribute"])[:, [c]] for side in (ref, gen)]
-        row |= {"n_ref": len(sides[0]), "n_gen": len(sides[1])}
-        if min(map(len, sides)) < LEAST:
-            row["status"] = Status.NOT_ENOUGH_EVIDENCE.value
+        counts = [len(side) for side in sides]
+        what = f"scored images whose class_name is {row['attribute']!r}"
+        row |= {"n_ref": counts[0], "n_gen": counts[1], **_evidence(counts, what)}
+        if min(counts) < LEAST:
             continue
-        row["status"] = Status.OK.value
         found = judge_scores(sides[0], sides[1], score_settings(settings))
         for name in _SINGLE:
             _put(row, name, found[name], 0)
@@ -247,7 +254,7 @@ def _adjust(rows: Sequence[Row], name: str) -> None:
         row[f"{name}_q"] = float(q)
 
 
-def _summarise(summary: Row, rows: Sequence[Row], gen: EncodedSet) -> None:
+def _summarise(summary: Row, rows: Sequence[Row], ref: EncodedSet, gen: EncodedSet) -> None:
     def mean(name: str, chosen: Sequence[Row]) -> float | None:
         values = [row[name] for row in chosen if row.get(name) is not None]
         return float(np.mean(values)) if values else None
@@ -260,8 +267,9 @@ def _summarise(summary: Row, rows: Sequence[Row], gen: EncodedSet) -> None:
         "placement_jsd_mean": mean("placement_jsd", rows),
         "significant_attributes": sum(1 for row in rows if row.get("sad_q") is not None and row["sad_q"] < 0.05),
     }  # fmt: skip
-    missing: dict[str, int] = {}
-    for status in gen.statuses:
-        if status is not Status.OK:
-            missing[status.value] = missing.get(status.value, 0) + 1
-    summary["n_missing"] = missing
+    summary["n_missing_ref"], summary["n_missing"] = _missing(ref), _missing(gen)
+
+
+def _missing(side: EncodedSet) -> dict[str, int]:
+    """Images without scores, by status."""
+    return dict(Counter(status.value for status in side.statuses if status is not Status.OK))

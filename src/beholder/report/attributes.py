@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,8 +34,12 @@ def attributes_text(
         lines.append(f"{row['rank']:>4}  {row['set'][:24]:<24} {numbers} {row['n_gen']:>7}")
     for one in sets:
         lines += ["", *_attribute_lines([row for row in rows if row["set"] == one["set"]], str(one["set"]))]
-    lines += ["", "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference.",
-              "*: significant at 5 % after Benjamini-Hochberg over the attributes."]  # fmt: skip
+    lines += [
+        "",
+        *_remarks(sets, rows),
+        "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference.",
+        "*: significant at 5 % after Benjamini-Hochberg over the attributes.",
+    ]
     if settings["density"] == "gaussian":
         lines.append("A single normal (SaD) can miss changes of shape: see W1 and JSD.")
     return "\n".join(line if width is None else line[:width] for line in lines) + "\n"
@@ -53,6 +58,23 @@ def _how(header: Mapping[str, Any]) -> list[str]:
         told.append(f"refinement {settings['refine']}")
     shown = [f"{name} {pixels[name]}" for name in ("resize", "size", "crop", "interpolation") if name in pixels]
     return ["; ".join([*told, *([f"pixels: {', '.join(shown)}"] if shown else [])])]
+
+
+def _remarks(sets: Sequence[Row], rows: Sequence[Row]) -> list[str]:
+    """What has no number, and why."""
+    found = []
+    sides = [
+        ("the reference", sets[0].get("n_missing_ref") if sets else None),
+        *((str(row["set"]), row.get("n_missing")) for row in sets),
+    ]
+    for name, missing in sides:
+        counts = json.loads(missing) if isinstance(missing, str) else missing or {}
+        if counts:
+            told = ", ".join(f"{status} {count}" for status, count in sorted(counts.items()))
+            found.append(f"Images of {name} that were left out: {told} (see scores.parquet).")
+    reasons = dict.fromkeys((str(row["set"]), row["reason"]) for row in rows if row.get("reason"))
+    found += [f"{name}: {reason}." for name, reason in list(reasons)[:SHOWN]]
+    return [*found, ""] if found else []
 
 
 def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:
@@ -91,4 +113,4 @@ def _star(row: Row, name: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}" if abs(value) >= 1e-4 else f"{value:.0e}"
+    return "" if value is None else f"{value:.3g}" if value == 0 or abs(value) >= 1e-4 else f"{value:.0e}"
