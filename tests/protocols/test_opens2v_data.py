@@ -63,6 +63,17 @@ def test_every_entry_of_every_model(tmp_path: Path) -> None:
     assert found["b/faceobj_14"].output.name.endswith("faceobj_14.mp4"), "a video that is not there is still expected"
 
 
+def test_a_folder_a_sub_track_is_no_model(tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data")
+    for model in ("a", "b"):
+        for stem in ENTRIES:
+            clip(data / "videos" / model / subtrack_of(stem) / f"{stem}.webp")
+    found = {sample.id: sample for sample in samples(data)}
+    assert set(found) == {f"{model}/{stem}" for model in ("a", "b") for stem in ENTRIES}
+    assert found["b/faceobj_14"].method == "b"
+    assert found["b/faceobj_14"].output.name.endswith("b/faceobj/faceobj_14.webp")
+
+
 def test_the_pages_manifest_loads_without_prompts(tmp_path: Path) -> None:
     data = dataset(tmp_path / "data", {"video_001": {"img_paths": ["ref/a.png"], "class_label": ["Cup"]}}, "eval.json")
     clip(data / "video_001.webp")
@@ -113,7 +124,15 @@ def test_entries_of_another_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stem", "wanted"), [("faceobj_14", "faceobj"), ("a.b_3", "a.b"), ("plain", "plain"), ("x_y", "x_y")]
+    ("stem", "wanted"),
+    [
+        ("faceobj_14", "faceobj"),
+        ("faceobj_3.final_cut", "faceobj"),
+        ("faceobj", "faceobj"),
+        ("a.b_3", "a.b"),
+        ("plain", "plain"),
+        ("x_y", "x_y"),
+    ],
 )
 def test_sub_tracks(stem: str, wanted: str) -> None:
     assert subtrack_of(stem) == wanted

@@ -28,11 +28,14 @@ SUBTRACKS = (
 
 
 def subtrack_of(stem: str) -> str:
-    """The sub-track that a stem tells: what stands before its last underscore.
+    """The sub-track that a stem tells: a known one at its beginning, else what stands before its last underscore.
 
-    >>> subtrack_of("faceobj_14")
-    'faceobj'
+    >>> subtrack_of("faceobj_14"), subtrack_of("faceobj_14.v2")
+    ('faceobj', 'faceobj')
     """
+    known = stem.partition("_")[0]
+    if known in SUBTRACKS and known != stem:
+        return known
     head, _, tail = stem.rpartition("_")
     return head if head and tail.isdigit() else stem
 
@@ -84,8 +87,9 @@ def _is_evaluation(path: Path) -> bool:
 class EvaluationReader(RowReader):
     """Rows of an evaluation file: every entry with every model's video of that stem.
 
-    Videos are looked for below the file's folder; the folders that they lie in, but for those like `videos`, name the
-    model. An entry without a video of a model is a row whose output is missing.
+    Videos are looked for below the file's folder; the folders that they lie in, but for those like `videos` and for a
+    last one that is called like the video's sub-track, name the model. An entry without a video of a model is a row
+    whose output is missing.
 
     Args:
         path: the evaluation file; `img_paths` start from its folder.
@@ -124,7 +128,7 @@ class EvaluationReader(RowReader):
         models: dict[str, dict[str, str]] = {}
         unknown, foreign = [], []
         for path in media_paths(self.base):
-            folder, _, name = path.rpartition("/")
+            *folders, name = path.split("/")
             stem, extension = os.path.splitext(name)
             animation = extension.lower() in _ANIMATIONS and stem in entries
             if media_kind(path) != "video" and not animation:
@@ -134,7 +138,9 @@ class EvaluationReader(RowReader):
                 continue
             if extension.lower() != OFFICIAL:
                 foreign.append(path)
-            known = models.setdefault(folder, {})
+            if folders and folders[-1].casefold() == subtrack_of(stem):
+                folders.pop()
+            known = models.setdefault("/".join(folders), {})
             if stem not in known or extension.lower() == OFFICIAL:
                 known[stem] = path
         ordered = {folder: models[folder] for folder in sorted(models, key=natural_key)}
