@@ -19,6 +19,20 @@ def test_report_prints_the_page(beholder: Callable[..., Any], tmp_path: Path) ->
     assert beholder("report", str(tmp_path)).exit_code == 2
 
 
+def test_report_by_a_column_shows_its_groups(beholder: Callable[..., Any], tmp_path: Path) -> None:
+    run = pictured_run(tmp_path)
+    plain = beholder("report", str(run), "-o", str(tmp_path / "r"), "--by", "category", "--by", "prompt_id")
+    assert plain.exit_code == 0
+    text = (tmp_path / "r" / "data" / "groups.js").read_text("utf-8")
+    found = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+    assert list(found) == ["category", "prompt_id"]
+    assert {bar["group"] for bar in found["category"]["bars"]["quality"]} == {"cats", "dogs"}
+    wrong = beholder("report", str(run), "-o", str(tmp_path / "w"), "--by", "nothing")
+    assert wrong.exit_code == 2
+    assert "nothing" in wrong.stderr
+    assert not (tmp_path / "w").exists()
+
+
 def test_grid_writes_a_figure(beholder: Callable[..., Any], tmp_path: Path) -> None:
     run = pictured_run(tmp_path)
     done = beholder("grid", str(run), "--pick", "random", "--n", "2", "-o", str(tmp_path / "g.png"))

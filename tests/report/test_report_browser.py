@@ -175,6 +175,81 @@ def test_charts_lead_to_their_samples(opened: Any, pages: dict[str, str]) -> Non
         assert page.locator("#chips .chip").count() == 1
 
 
+def test_marks_of_charts_are_walked_by_keys_and_followed_by_enter(opened: Any, pages: dict[str, str]) -> None:
+    with page_of(opened, pages["folder"], viewport=SIZE) as page:
+        loaded(page)
+        for part, mark in (("groups", ".mark"), ("distributions", ".hit")):
+            until(page, f"document.querySelector('#{part} {mark}') !== null")
+            figures = f"[...document.querySelectorAll('#{part} figure svg')]"
+            stops = page.evaluate(f"{figures}.map(s => s.querySelectorAll('[tabindex=\"0\"]').length)")
+            assert set(stops) == {1}, "one stop a chart"
+            page.locator(f"#{part} {mark}[tabindex='0']").first.focus()
+            page.keyboard.press("ArrowRight")
+            told = page.evaluate("document.activeElement.getAttribute('aria-label')")
+            title = page.evaluate(f"document.querySelectorAll('#{part} {mark}')[1].querySelector('title').textContent")
+            assert told == title
+            page.keyboard.press("Enter")
+            until(page, "B.state.brush !== null || Object.keys(B.state.columns).length > 0")
+            assert not count(page).startswith(f"{2 * PROMPTS} of")
+            page.click("#reset")
+
+
+def test_points_are_walked_chosen_and_opened_by_keys(opened: Any, pages: dict[str, str]) -> None:
+    with page_of(opened, pages["folder"], viewport=SIZE) as page:
+        loaded(page)
+        page.locator("#scatter-canvas").focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("B.core.ids[B.scatter.at]") == "base 1 a plain text"
+        page.keyboard.press("Shift+ArrowRight")
+        page.keyboard.press("Shift+ArrowRight")
+        assert count(page).startswith("3 of")
+        assert cards_by_key(page) == [1, 2, 3]
+        page.keyboard.press("Escape")
+        assert count(page).startswith(f"{2 * PROMPTS} of")
+        page.keyboard.press("End")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#detail[open]")
+        assert page.inner_text("#detail-title") == "better 10 a plain text"
+
+
+def cards_by_key(page: Any) -> list[int]:
+    """Rows that pass the filters."""
+    return list(page.evaluate("B.core.ids.map((_, row) => row).filter(B.passes)"))
+
+
+def test_the_table_of_groups_is_printed_whole_and_fits(opened: Any, tmp_path: Path) -> None:
+    from tests.comparing.made_runs import made_metric, made_run
+
+    metrics = [made_metric(f"a_metric_{at}") for at in range(8)]
+    names = [str(metric["label"]) for metric in metrics]
+    rows = [
+        {"prompt_id": f"p{at}", "method": method, "place": f"a place {at % 30}"} | dict.fromkeys(names, 0.3 + at / 90)
+        for at in range(90)
+        for method in ("one", "two")
+    ]
+    address = write_report(made_run(tmp_path / "run", rows, metrics), out=tmp_path / "r", by=["place"])
+    with page_of(opened, address.resolve().as_uri(), viewport={"width": 720, "height": 1000}) as page:
+        until(page, "B.done === true")
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator("#groups-table tbody tr").count() == 60
+        assert page.locator("#groups-table").is_visible()
+        assert page.evaluate("document.querySelector('#groups-table table').getBoundingClientRect().right") <= 720
+        assert page.evaluate("document.documentElement.scrollWidth") <= 720
+
+
+def test_a_choice_with_long_names_fits_a_phone(opened: Any, tmp_path: Path) -> None:
+    from tests.comparing.made_runs import made_run
+
+    rows = [{"prompt": f"p{at}", "clip_score": at / 9, "kind": f"{at % 2} a very long name " * 6} for at in range(9)]
+    address = write_report(made_run(tmp_path / "run", rows), out=tmp_path / "r")
+    with page_of(opened, address.resolve().as_uri(), viewport={"width": 390, "height": 844}) as page:
+        to_gallery(loaded(page))
+        assert page.locator("#by-kind").count() == 1
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_side_by_side_shows_the_pairs(opened: Any, pages: dict[str, str]) -> None:
     with page_of(opened, pages["folder"], viewport=SIZE) as page:
         to_gallery(loaded(page))

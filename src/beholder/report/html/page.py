@@ -13,8 +13,12 @@ GENERATOR = "beholder report"
 _KEYS = (
     ("o d s b g i", "overview, distributions, scatter, benchmark, gallery, identity"),
     ("/", "search"),
-    ("← → ↑ ↓", "walk over the gallery; previous and next in a sample"),
-    ("Enter", "open a sample"),
+    (
+        "Tab, ← → ↑ ↓",
+        "walk over the gallery, a chart's marks, the points of the scatter; to the next sample",
+    ),
+    ("Shift ← →", "choose the points of the scatter from here on"),
+    ("Enter", "open a sample, follow a mark to its samples"),
     ("Esc", "close it"),
     ("?", "these keys"),
 )
@@ -111,7 +115,8 @@ def _groups() -> Markup:
 def _scatter() -> Markup:
     told = "Drag to choose samples for the gallery; a click opens one, a click beside them lets go."
     axes = [h("label", f"{name} ", h("select", id=f"scatter-{name}")) for name in "xy"]
-    canvas = h("canvas", id="scatter-canvas", role="img", aria_label="Two metrics against each other")
+    spoken = "Two metrics against each other"
+    canvas = h("canvas", id="scatter-canvas", role="application", tabindex="0", aria_label=spoken)
     return h(
         "section",
         h("div", h("h2", "Scatter"), axes, class_="heading"),

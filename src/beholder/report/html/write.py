@@ -20,8 +20,8 @@ from beholder.report.html.parts import THUMBS_PER_PART, Thumbs, core, details, g
 from beholder.report.html.thumbs import ThumbFolder, thumbnails
 
 SCRIPTS = (
-    "10_core.js", "20_charts.js", "25_tables.js", "30_scatter.js", "40_gallery.js", "45_selection.js", "50_detail.js",
-    "52_subjects.js", "54_opens2v.js", "56_attributes.js", "60_main.js",
+    "10_core.js", "15_walk.js", "20_charts.js", "25_tables.js", "30_scatter.js", "40_gallery.js",
+    "45_selection.js", "50_detail.js", "52_subjects.js", "54_opens2v.js", "56_attributes.js", "60_main.js",
 )  # fmt: skip
 _POLICY = (
     "default-src 'none'; img-src 'self' file: data:; media-src 'self' file:; style-src 'unsafe-inline'; "

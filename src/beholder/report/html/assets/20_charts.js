@@ -43,7 +43,7 @@ B.histogram = function (found) {
       onclick: () => B.follow({ brush: [{ label: metric.label, low: edges[bin], high: edges[bin + 1] }] }),
     }, B.h("title", {}, `${range}\n${told}`)));
   }
-  return figure.append(svg), figure;
+  return figure.append(B.walkable(svg, ".hit")), figure;
 };
 
 // Means of groups with their intervals: one line a group, one dot a side.
@@ -76,7 +76,7 @@ B.groupChart = function (column, label, bars) {
     mark.append(B.h("circle", { cx: x(bar.value), cy: y, r: 3.5 }));
     svg.append(mark);
   }
-  return figure.append(svg), figure;
+  return figure.append(B.walkable(svg, ".mark")), figure;
 };
 
 B.drawCharts = function () {

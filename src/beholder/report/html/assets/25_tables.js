@@ -2,6 +2,7 @@
 "use strict";
 
 B.tableStep = 20;
+B.tablePrints = 400;
 B.cellText = (cell) => (cell === null || cell === undefined ? "" : typeof cell === "object" ? cell.t : String(cell));
 B.cellValue = (cell) => (cell !== null && typeof cell === "object" ? cell.v : null);
 
@@ -29,6 +30,8 @@ B.table = function (data, options = {}) {
     draw();
   };
   more.addEventListener("click", () => { state.shown += 200; draw(); });
+  // Paper has no button for the rest.
+  addEventListener("beforeprint", () => { if (body.isConnected && data.rows.length <= B.tablePrints) { state.shown = Infinity; draw(); } });
   const filters = B.tableFilters(data, state, () => { state.shown = B.tableStep; draw(); });
   draw();
   return B.h("div", { class: "sheet" },

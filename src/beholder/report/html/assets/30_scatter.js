@@ -1,7 +1,7 @@
 // Two metrics against each other: drag to brush, click to open a sample.
 "use strict";
 
-B.scatter = { left: 52, bottom: 30, top: 8, right: 10, drag: null };
+B.scatter = { left: 52, bottom: 30, top: 8, right: 10, drag: null, at: -1, anchor: -1 };
 
 B.setUpScatter = function () {
   const s = B.scatter, metrics = B.head.metrics;
@@ -18,6 +18,8 @@ B.setUpScatter = function () {
   s.canvas.addEventListener("pointerdown", B.scatterDown);
   s.canvas.addEventListener("pointermove", B.scatterMove);
   s.canvas.addEventListener("pointerup", B.scatterUp);
+  s.canvas.addEventListener("keydown", B.scatterKey);
+  s.canvas.addEventListener("blur", () => { s.at = -1; B.drawScatter(); });
   s.canvas.addEventListener("pointercancel", () => { s.drag = null; B.drawScatter(); });
   B.byId("scatter-legend").append(B.legend() || "");
   B.listeners.push(B.drawScatter);
@@ -30,6 +32,7 @@ B.scatterScale = function () {
   if (s.labels && s.labels[0] === labels[0] && s.labels[1] === labels[1]) return;
   s.labels = labels;
   s.points = [];
+  s.at = s.anchor = -1;
   let range = [Infinity, -Infinity, Infinity, -Infinity];
   for (let row = 0; row < xs.length; row++) {
     if (xs[row] === null || ys[row] === null) continue;
@@ -83,6 +86,7 @@ B.drawScatter = function () {
     pen.fill();
   }
   pen.globalAlpha = 1;
+  B.ringPoint(pen, style);
   const rect = s.drag || B.brushPixels();
   if (!rect) return;
   pen.strokeStyle = style.getPropertyValue("--text");
@@ -162,9 +166,43 @@ B.scatterUp = function () {
     if (row >= 0) return void B.open(row);
     return void B.changed({ brush: null });
   }
-  const [x0, y0] = B.fromPixel(drag[0], drag[1]), [x1, y1] = B.fromPixel(drag[2], drag[3]);
+  B.brush(B.fromPixel(drag[0], drag[1]), B.fromPixel(drag[2], drag[3]));
+};
+
+// Chooses the samples between two corners, in values of the metrics.
+B.brush = function ([x0, y0], [x1, y1]) {
+  const s = B.scatter;
   B.changed({ brush: [
     { label: s.labels[0], low: Math.min(x0, x1), high: Math.max(x0, x1) },
     { label: s.labels[1], low: Math.min(y0, y1), high: Math.max(y0, y1) },
   ] });
+};
+
+// Arrows walk over the points from left to right, with Shift they choose those from where it was pressed; Enter opens one.
+B.scatterKey = function (event) {
+  const s = B.scatter;
+  if (event.ctrlKey || event.metaKey || event.altKey || !s.points || !s.points.length) return;
+  const value = (row, at) => B.core.values[s.labels[at]][row];
+  const order = s.points.filter((row) => row === s.at || event.shiftKey || B.passes(row)).sort((a, b) => value(a, 0) - value(b, 0) || a - b);
+  if (event.key === "Enter" && s.at >= 0) B.open(s.at);
+  else if (event.key === "Escape") B.changed({ brush: null });
+  else {
+    const from = order.indexOf(s.at), to = from < 0 ? 0 : B.walkTo(event.key, from, order.length);
+    if (!order.length || B.walkTo(event.key, 0, 1) === null) return;
+    if (!event.shiftKey || s.anchor < 0) s.anchor = event.shiftKey && s.at >= 0 ? s.at : order[to];
+    s.at = order[to];
+    s.canvas.setAttribute("aria-label", `Two metrics against each other: ${B.core.ids[s.at]}`);
+    if (event.shiftKey) B.brush([value(s.anchor, 0), value(s.anchor, 1)], [value(s.at, 0), value(s.at, 1)]);
+    else { s.anchor = -1; B.drawScatter(); }
+  }
+  event.preventDefault();
+};
+
+// A ring around the point at which the keyboard is.
+B.ringPoint = function (pen, style) {
+  if (B.scatter.at < 0) return;
+  pen.strokeStyle = style.getPropertyValue("--text");
+  pen.beginPath();
+  pen.arc(...B.toPixel(B.scatter.at), 6, 0, 7);
+  pen.stroke();
 };

@@ -67,7 +67,7 @@ B.sadBars = function (set, state, choose) {
     }
     svg.append(mark);
   });
-  return svg;
+  return B.walkable(svg, ".mark");
 };
 
 B.powers = function (low, high) {
@@ -94,7 +94,7 @@ B.pairMatrix = function (data, pairs) {
   const put = (row, column, value, colour, sure, text) => {
     if (value === null) return;
     const say = () => { told.textContent = text; };
-    svg.append(B.h("rect", { x: left + column * cell, y: top + row * cell, width: cell - 1, height: cell - 1, fill: colour, class: "cell", onclick: say, onpointerenter: say }, B.h("title", {}, text)));
+    svg.append(B.h("rect", { x: left + column * cell, y: top + row * cell, width: cell - 1, height: cell - 1, fill: colour, class: "cell", onclick: say, onfocus: say, onpointerenter: say }, B.h("title", {}, text)));
     if (sure) svg.append(B.h("circle", { cx: left + column * cell + cell / 2, cy: top + row * cell + cell / 2, r: 2.6, class: "dot" }));
   };
   for (const [i, j, pad, dependence, sure, bound, padTip, dependenceTip] of pairs.cells) {
@@ -102,7 +102,7 @@ B.pairMatrix = function (data, pairs) {
     put(first, second, pad, B.shade(data.sequential, (pad ?? 0) / most), sure, `${names}: PaD ${(pad ?? 0).toPrecision(3)} (${padTip})`);
     put(second, first, dependence, B.shade(data.diverging, 0.5 + (dependence ?? 0) / reach / 2), bound, `${names}: dependence ${(dependence ?? 0).toPrecision(3)} (${dependenceTip})`);
   }
-  return B.h("div", { class: "plot scrolls" }, svg,
+  return B.h("div", { class: "plot scrolls" }, B.walkable(svg, ".cell"),
     B.h("div", { class: "legend" }, B.scaleBar(data.sequential, "PaD", "0", most.toPrecision(2)), B.scaleBar(data.diverging, "dependence", `−${reach.toPrecision(2)}`, `+${reach.toPrecision(2)}`)),
     told, pairs.left_out ? B.h("p", { class: "quiet" }, `${pairs.left_out} attributes with smaller values are not shown; all pairs stand in pairs.parquet.`) : null);
 };
@@ -152,5 +152,5 @@ B.placements = function (set, chosen, choose) {
       B.h("circle", { cx: x1, cy: y1, r: 1.4 }), B.h("line", { x1, y1, x2, y2 }), long ? B.h("path", { d: `M${x2},${y2}L${wing(0.45)}L${wing(-0.45)}Z` }) : null,
       !sure && name !== chosen ? null : B.h("text", { x: Math.min(82, x2 + 2), y: Math.max(5, y2 - 2) }, name.length > 16 ? `${name.slice(0, 15)}…` : name)));
   }
-  return B.h("figure", {}, B.h("figcaption", {}, "placement"), svg);
+  return B.h("figure", {}, B.h("figcaption", {}, "placement"), B.walkable(svg, ".move"));
 };
