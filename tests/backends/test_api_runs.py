@@ -54,6 +54,19 @@ def test_replies_are_kept(tmp_path: Path) -> None:
     assert again.scores.column("says_yes").to_pylist() == first.scores.column("says_yes").to_pylist()
 
 
+def test_replies_are_on_disk_before_the_next_ones_are_asked_for(tmp_path: Path) -> None:
+    there: list[int] = []
+
+    def watch(call: Call, number: int) -> Answer:
+        there.append(len(list((tmp_path / "store").glob("shards/*"))))
+        return script(call, number)
+
+    with ApiServer(watch) as server:
+        run(tmp_path, server, count=13, concurrency=1)
+    # Two are asked about together: a process that is killed loses the replies of one such batch at most.
+    assert there == [at // 2 for at in range(13)]
+
+
 def test_a_budget_stops_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     with ApiServer(script) as server:
         first = run(tmp_path, server, max_calls=3)

@@ -245,7 +245,7 @@ class Scorer:
             made, columns = self._undisturbed(name, missing, made, columns)
             if not made:
                 return
-            self.store.put(number, made, columns)
+            self.store.put(number, made, columns, at_once=model.dtype == "remote")
             if given is not None:
                 self.store.put(self._numbers[given], made, {"embedding": columns["embedding"]})
 

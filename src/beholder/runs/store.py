@@ -160,12 +160,19 @@ class FeatureStore:
                 return {}, {}
             return rows, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def put(self, space: int, keys: Sequence[bytes], columns: Columns) -> None:
-        """Adds features; they are on disk after the next `flush`, which happens by itself every few seconds."""
+    def put(self, space: int, keys: Sequence[bytes], columns: Columns, *, at_once: bool = False) -> None:
+        """Adds features; they are on disk after the next `flush`, which happens by itself every few seconds.
+
+        Args:
+            space: number of the space.
+            keys: content keys.
+            columns: their features.
+            at_once: True writes them now: they cost money, and a process that is killed must not lose them.
+        """
         with self._lock:
             pending = self._pending.setdefault(space, Pending())
             pending.add(keys, columns)
-            if _full(pending):
+            if at_once or _full(pending):
                 self._write(space, pending)
 
     def flush(self) -> None:
