@@ -88,3 +88,32 @@ def test_the_same_figure_has_the_same_bytes(drawn: Path, tmp_path: Path) -> None
     ):
         first, second = save(make(), tmp_path, "one"), save(make(), tmp_path, "two")
         assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_axes_tell_the_unit_of_divergences() -> None:
+    row = {
+        "attribute": "a cat",
+        "sad": 3.0,
+        "mean_difference": 0.5,
+        "first": "a cat",
+        "second": "a dog",
+        "pad": 4.0,
+        "dependence": -1.0,
+    }
+    bars = sad_bars([row], score="hcs", unit="1000 × nats")
+    assert bars.axes[0].get_xlabel().startswith("SaD in 1000 × nats, of hcs")
+    matrix = pad_matrix([row], ["a cat", "a dog"], unit="1000 × nats")
+    labels = {axes.get_xlabel() + axes.get_ylabel() for axes in matrix.axes}
+    assert {"PaD, 1000 × nats (above the diagonal)", "dependence, 1000 × nats (below); dot: significant"} <= labels
+
+
+def test_outlines_are_seen_on_dark_and_on_light_cells() -> None:
+    """A region of the sequential palette's dark end has a white line beside the black one."""
+    rows = [{"attribute": "a cat", "regional_kl": 1.0}]
+    q = np.ones((1, 2, 2))
+    q[0, 0, 0] = 0.01
+    maps = {"regional_kl": np.array([[[0.0, 1.0], [1.0, 1.0]]]), "regional_kl_q": q, "valid": np.array([True])}
+    lines = regional_maps(rows, maps, None).axes[0].get_lines()
+    assert [line.get_color() for line in lines] == ["white", "black"] * 4
+    assert lines[0].get_linewidth() > lines[1].get_linewidth()
+    assert lines[0].get_zorder() < lines[1].get_zorder()

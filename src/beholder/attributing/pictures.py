@@ -46,10 +46,10 @@ def draw(run: AttributeRun, sources: Mapping[str, SampleSource], encoder: SetEnc
     for name in header["generated"]:
         rows = [row for row in all_rows if row["set"] == name]
         place = folder / slug(name)
-        save(sad_bars(rows, score=header["settings"]["score"]), place, "sad")
+        save(sad_bars(rows, score=header["settings"]["score"], unit=header["unit"]), place, "sad")
         own = [row for row in pairs if row["set"] == name]
         if own:
-            save(pad_matrix(own, names), place, "pad")
+            save(pad_matrix(own, names, unit=header["unit"]), place, "pad")
         if header["grid"] is not None and header["settings"]["maps"]:
             maps = run.maps(name)
             save(r_sad_maps(rows, maps, mean), place, "r_sad")

@@ -56,7 +56,7 @@ def colour_map(name: str) -> Any:
     return ListedColormap(palette(anchors, 256), name=name)
 
 
-def sad_bars(rows: Sequence[Row], *, score: str) -> Any:
+def sad_bars(rows: Sequence[Row], *, score: str, unit: str = "nats") -> Any:
     """SaD of each attribute, largest first, with its interval and the level that it stays under by chance."""
     chosen = sorted((row for row in rows if row.get("sad") is not None), key=lambda row: row["sad"])
     made = figure(_WIDE, 1.6 + 0.34 * max(len(chosen), 1))
@@ -72,13 +72,13 @@ def sad_bars(rows: Sequence[Row], *, score: str) -> Any:
             axes.plot([row["sad_null_level"]] * 2, [k - 0.38, k + 0.38], color=_YELLOW, linewidth=2.5)
         axes.annotate(_remark(row), (max(row["sad"], row.get("sad_high") or 0.0), k), va="center", fontsize=7)
     axes.set_yticks(at, [_short(row["attribute"]) for row in chosen], fontsize=8)
-    axes.set_xlabel(f"SaD in nats, of {score} (line: interval; yellow: null level; gray: not significant after BH)")
+    axes.set_xlabel(f"SaD in {unit}, of {score} (line: interval; yellow: null level; gray: not significant after BH)")
     axes.margins(x=0.18)
     _plain(axes)
     return made
 
 
-def pad_matrix(rows: Sequence[Row], names: Sequence[str]) -> Any:
+def pad_matrix(rows: Sequence[Row], names: Sequence[str], *, unit: str = "nats") -> Any:
     """PaD above the diagonal and the dependence term below it; significant ones are marked."""
     size = len(names)
     upper, lower = np.full((size, size), np.nan), np.full((size, size), np.nan)
@@ -96,8 +96,8 @@ def pad_matrix(rows: Sequence[Row], names: Sequence[str]) -> Any:
     labels = [_short(name, 24) for name in names]
     axes.set_xticks(range(size), labels, rotation=90, fontsize=7)
     axes.set_yticks(range(size), labels, fontsize=7)
-    made.colorbar(first, ax=axes, shrink=0.5, location="top", label="PaD, nats (above the diagonal)")
-    made.colorbar(second, ax=axes, shrink=0.5, location="right", label="dependence, nats (below); dot: significant")
+    made.colorbar(first, ax=axes, shrink=0.5, location="top", label=f"PaD, {unit} (above the diagonal)")
+    made.colorbar(second, ax=axes, shrink=0.5, location="right", label=f"dependence, {unit} (below); dot: significant")
     return made
 
 
@@ -243,7 +243,9 @@ def _outline(axes: Any, significant: np.ndarray) -> None:
             (0, -1): ((x, x), (y, y + 1)), (0, 1): ((x + 1, x + 1), (y, y + 1)),
         }.items():  # fmt: skip
             if not padded[y + 1 + dy, x + 1 + dx]:
-                axes.plot(*line, color="black", linewidth=1.1)
+                # Black within white: one of the two is seen on any colour of either palette.
+                axes.plot(*line, color="white", linewidth=2.4, zorder=2.0, solid_capstyle="projecting")
+                axes.plot(*line, color="black", linewidth=1.1, zorder=2.1, solid_capstyle="projecting")
     axes.set_xlim(0, width)
     axes.set_ylim(height, 0)
 
