@@ -54,6 +54,24 @@ def test_joined_parts_equal_one_process(tmp_path: Path, rows: int, count: int, m
     assert joined.header["asked"]["shard"] is None
 
 
+def test_columns_that_only_later_rows_fill_stand_where_one_process_puts_them(tmp_path: Path) -> None:
+    counting()
+    data = write_set(tmp_path, 4)
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    for at, row in enumerate(rows):
+        row["note"] = [1.0, 0.1, 1e-7, "text"][at]
+        if at < 2:
+            row.pop("references")
+            row.pop("prompt")
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    one = whole(tmp_path, data)
+    joined = beholder.merge(parts(tmp_path, data, 4))
+    assert joined.scores.column_names[:4] == ["id", "output", "references", "prompt"]
+    assert joined.scores.column("note").to_pylist() == ["1", "0.1", "1e-07", "text"]
+    assert joined.scores.equals(one.scores)
+    assert (joined.path / "scores.csv").read_bytes() == (one.path / "scores.csv").read_bytes()
+
+
 def test_every_part_has_its_own_index_and_no_table(tmp_path: Path) -> None:
     counting()
     run = parts(tmp_path, write_set(tmp_path, 12), 3)

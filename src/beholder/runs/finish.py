@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from beholder.metrics.base import SampleMetric
 from beholder.runs.journal import Frame
 from beholder.runs.plan import PlannedMetric, group_name, key_name, of_samples, of_sets, score_names
-from beholder.runs.rows import conform, unify
+from beholder.runs.rows import KEPT_COLUMNS, conform, unify
 
 
 class FrameReader(Protocol):
@@ -49,9 +49,14 @@ def write_tables(path: Path, journal: FrameReader, frames: Sequence[Frame], metr
 
 
 def _column_order(schema: pa.Schema, metrics: Sequence[PlannedMetric]) -> pa.Schema:
-    """The user's columns first, then each metric's in the order asked for."""
+    """The user's columns first, then each metric's in the order asked for.
+
+    Canonical columns have their places whichever chunk has them first, so that shards make the table of one process.
+    """
     scored = [name for planned in metrics for name in score_names(planned.label)]
+    places = {name: at for at, name in enumerate(KEPT_COLUMNS)}
     own = [item for item in schema if item.name not in scored]
+    own.sort(key=lambda item: places.get(item.name, len(places)))
     return pa.schema(own + [schema.field(name) for name in scored if name in schema.names])
 
 

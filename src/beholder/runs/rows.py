@@ -18,6 +18,10 @@ SCALAR_COLUMNS = (
 """Canonical columns that are kept as they are; media columns are kept as the names that the user gave."""
 
 
+KEPT_COLUMNS = ("id", "output", "references", *SCALAR_COLUMNS, "seg_prompt")
+"""All canonical columns that are kept, in their order in a run's tables."""
+
+
 def sample_columns(samples: Sequence[Sample], reserved: Iterable[str] = ()) -> dict[str, pa.Array]:
     """The columns of some samples; a column without any value is left out.
 
@@ -40,7 +44,7 @@ def sample_columns(samples: Sequence[Sample], reserved: Iterable[str] = ()) -> d
             columns[name] = typed_array(values)
     if any(sample.seg_prompt is not None for sample in samples):
         columns["seg_prompt"] = typed_array([sample.seg_prompt for sample in samples])
-    taken = {"id", "output", "references", "seg_prompt", *SCALAR_COLUMNS, *reserved}
+    taken = {*KEPT_COLUMNS, *reserved}
     for name in _extra_names(samples):
         values = [sample.extras.get(name) for sample in samples]
         columns[_kept_name(name, taken)] = typed_array(values)
@@ -67,6 +71,7 @@ def _extra_names(samples: Sequence[Sample]) -> list[str]:
 
 
 _LARGEST = sys.float_info.max
+_EXACT = 2**53
 
 
 def typed_array(values: Sequence[Any]) -> pa.Array:
@@ -86,6 +91,8 @@ def typed_array(values: Sequence[Any]) -> pa.Array:
 def _as_text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+        return str(int(value))  # 1.0 is written as 1: whether a chunk holds it as a whole number depends on the others
     try:
         return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
@@ -127,6 +134,10 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
             arrays.append(pa.nulls(table.num_rows, item.type))
             continue
         column = table.column(item.name)
+        if column.type == pa.float64() and item.type == pa.string():
+            # As a chunk writes it that holds texts too.
+            arrays.append(pa.array([_as_text(value) for value in column.to_pylist()], pa.string()))
+            continue
         # Whole numbers that share a column with fractions are kept as floats, whatever their size.
         arrays.append(column if column.type == item.type else column.cast(item.type, safe=False))
     return pa.table(arrays, schema=schema)
