@@ -234,6 +234,16 @@ def test_a_column_named_by_half_a_character_is_a_fault(tmp_path: Path) -> None:
         open_source(str(path)).check()
 
 
+@pytest.mark.parametrize("cell", ['{"k": "\\ud800"}', '["a", ["\\udc00"]]', '{"\\ud800": 1}'])
+@pytest.mark.parametrize("column", ["meta", "extras"])
+def test_half_a_character_inside_a_cell_is_a_fault(tmp_path: Path, column: str, cell: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f'{{"id": "a", "output": "1.png", "{column}": {cell}}}\n')
+    assert quick(path) is None
+    with pytest.raises(InputError, match="row 1: must be Unicode text"):
+        open_source(str(path)).check()
+
+
 def test_a_date_that_python_does_not_have_is_a_fault(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     late = pa.array([0, 10**13], pa.int64()).cast(pa.timestamp("s"))  # in the year 318,857

@@ -55,6 +55,20 @@ def unicode_text(text: str) -> str:
     return text
 
 
+def unicode_inside(value: Any) -> Any:
+    """The value itself; a fault when a text in it, at any depth, holds half a character."""
+    waiting = [value]  # no recursion: JSON may be nested deeper than functions may
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            unicode_text(item)
+        elif isinstance(item, dict):
+            waiting += [*item, *item.values()]
+        elif isinstance(item, list | tuple):
+            waiting += item
+    return value
+
+
 def as_label(value: Any) -> str | None:
     """Text for a name or an id; None when blank."""
     return as_text(value).strip() or None

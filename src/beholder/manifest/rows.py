@@ -19,6 +19,7 @@ from beholder.manifest.cells import (
     as_text,
     describe,
     plain,
+    unicode_inside,
     unicode_text,
 )
 from beholder.manifest.columns import EXTRAS, Resolution, resolve
@@ -226,9 +227,9 @@ def _extras(plan: Resolution, cells: Mapping[str, Any]) -> dict[str, Any]:
     for column, name in plan.extras:
         value = plain(cells[column])
         if name == EXTRAS and isinstance(value, Mapping):
-            extras.update(value)
+            extras.update(unicode_inside(dict(value)))
         else:
-            extras[name] = unicode_text(value) if isinstance(value, str) else value
+            extras[name] = unicode_inside(value)
     return extras
 
 
