@@ -153,6 +153,17 @@ def test_published_rows_come_last_and_are_marked() -> None:
     assert "a, y, m: without a value: 3 no_mask." in shown.notes
 
 
+def test_a_table_without_a_column_for_n_tells_it_below() -> None:
+    numbers = [
+        Number(("one",), "a", 0.5, 0.4, 0.6, n=9),
+        Number(("one",), "b", 0.5, n=4),
+        Number(("two",), "b", 1.0, n=6),
+    ]
+    found = result_table(ResultTable("t", "Title", ("model",), ("a", "b"), tuple(numbers), show_n=False))
+    assert "n" not in [column.title for column in found.columns]
+    assert "n: 9 for a; 4–6 for b." in found.notes
+
+
 def test_records_have_every_number_unrounded_with_its_source() -> None:
     records = result_records(Results("p", "1", (table(),)))
     assert [record["value"] for record in records] == [0.51234, None, 0.7, 0.764]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from tests.report.report_runs import EVIL, pictured_run
 from tests.report.report_views import attribute_folder, subject_run, video_run
 
 from beholder._errors import UserError
+from beholder.protocol_runs import read_results
 from beholder.report.html.data import Report, View
 from beholder.reporting import write_report
 from beholder.reporting.collect import collect
+from beholder.reporting.commands import run_command
+from beholder.runs.results import open_run_folder
 
 
 def view_of(*runs: Path, at: int = 0) -> View:
@@ -109,6 +113,31 @@ def test_companions_stand_beside_official_means(tmp_path: Path) -> None:
     assert [found[0]["v"], found[1]["v"]] == pytest.approx([0.025, 0.5])
     assert [cell["t"] for cell in found[2:]] == ["1.", "1."]
     assert cells(table, "NexusScore", "Nexus corrected", "gone")[0]["v"] is None
+    assert found[1]["l"] <= found[1]["v"] <= found[1]["h"], "no mean without its interval"
+    assert "n 2" in found[1]["k"].replace("n = ", "n ")
+
+
+def test_means_of_companions_know_what_is_missing(tmp_path: Path) -> None:
+    found = read_results(open_run_folder(video_run(tmp_path)))
+    assert found is not None
+    table = next(table for table in found.tables if table.name == "companions")
+    known, none = (table.number("whole", column=name) for name in ("Nexus coverage", "Motion magnitude"))
+    assert (known.n, known.low, known.high, dict(known.n_missing)) == (2, 1.0, 1.0, {})
+    assert (none.value, none.n, dict(none.n_missing)) == (None, 0, {"not_applicable": 2})
+
+
+def test_a_benchmark_is_made_again_by_bench(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    asked = {"data": str(folder), "metrics": ["nexus_score(label=0.0)"], "model": "demo:emoji", "seed": 3}
+    run = video_run(tmp_path)
+    header = json.loads((run / "run.json").read_text("utf-8"))
+    header["asked"] |= asked
+    (run / "run.json").write_text(json.dumps(header), encoding="utf-8")
+    assert run_command(open_run_folder(run)) == (
+        f"beholder bench opens2v {folder} --only -m 'nexus_score(label=0.0)' "
+        f"--model demo:emoji --seed 3 --resamples 200 -o {run}"
+    )
 
 
 def test_attributes_are_data_not_pictures(tmp_path: Path) -> None:

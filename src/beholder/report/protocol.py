@@ -27,7 +27,8 @@ def result_table(found: ResultTable) -> Table:
         row = [THEIRS if theirs else OURS] if published else []
         row += [*labels, *(number_text(cells.get(name), places) for name in found.columns)]
         rows.append(tuple(row + ([_counts(list(cells.values()))] if found.show_n else [])))
-    notes = [*table_notes(found), *_number_notes(found), *_sources(found)]
+    counted = [] if found.show_n else _counts_notes(found)
+    notes = [*table_notes(found), *counted, *_number_notes(found), *_sources(found)]
     return Table(tuple(titles), tuple(rows), tuple(dict.fromkeys(notes)))
 
 
@@ -110,6 +111,16 @@ def _counts(numbers: Sequence[Number]) -> str:
     if not known:
         return DASH
     return str(known[0]) if len(known) == 1 else f"{known[0]}–{known[-1]}"
+
+
+def _counts_notes(found: ResultTable) -> list[str]:
+    """The n of the cells of a table without a column for it, by column, as rows mostly agree."""
+    own = {name: [n for n in found.numbers if n.column == name and not n.is_published] for name in found.columns}
+    told: dict[str, list[str]] = {}
+    for name, numbers in own.items():
+        if any(number.n is not None for number in numbers):
+            told.setdefault(_counts(numbers), []).append(name)
+    return ["n: " + "; ".join(f"{count} for {', '.join(names)}" for count, names in told.items()) + "."] if told else []
 
 
 def table_notes(found: ResultTable) -> list[str]:

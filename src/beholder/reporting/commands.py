@@ -10,7 +10,8 @@ from typing import Any
 from beholder.runs.config import RunConfig
 from beholder.runs.results import Run
 
-_OPTIONS = ("real", "n", "model", "dtype", "truncation", "seed", "resamples", "level", "max_failed", "max_pixels")
+_OF_BENCH = ("model", "segmenter", "dtype", "seed", "resamples", "level", "max_failed")
+_OPTIONS = ("real", "n", "truncation", "max_pixels", *_OF_BENCH)
 
 
 def report_commands(
@@ -29,16 +30,36 @@ def run_command(run: Run) -> str | None:
     asked: Mapping[str, Any] = run.header["asked"]
     if not (asked.get("data") or asked.get("prompts")):
         return None
+    from beholder.protocol_runs import read_results
+
+    results = read_results(run) if run.finished and asked.get("data") else None
+    if results is not None:
+        return _bench_command(run, results.protocol)
     words = ["beholder", "run", *([asked["data"]] if asked.get("data") else [])]
     words += [word for name in ("prompts", "outputs") if asked.get(name) for word in (f"--{name}", asked[name])]
     words += [word for text in asked.get("metrics", ()) for word in ("-m", text)]
-    defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
-    for name in _OPTIONS:
-        if name in asked and asked[name] is not None and asked[name] != defaults.get(name):
-            words += [f"--{name.replace('_', '-')}", str(asked[name])]
+    words += _changed(asked, _OPTIONS)
     words += [word for column in asked.get("by", ()) for word in ("--by", column)]
     words += [word for column, name in (asked.get("mapping") or {}).items() for word in ("--map", f"{column}={name}")]
     words += ["--first-frame"] if asked.get("first_frame") else []
     words += ["--root", asked["root"]] if asked.get("root") else []
     words += ["--allow-extra"] if asked.get("allow_extra") else []
     return shlex.join([*map(str, words), "-o", str(run.path)])
+
+
+def _bench_command(run: Run, protocol: str) -> str:
+    """The command of a benchmark's run: the metrics that it had, whether they were the protocol's own or not."""
+    asked: Mapping[str, Any] = run.header["asked"]
+    words = ["beholder", "bench", protocol, str(asked["data"]), "--only"]
+    words += [word for text in asked.get("metrics", ()) for word in ("-m", text)]
+    words += _changed(asked, _OF_BENCH)
+    words += [word for column, name in (asked.get("mapping") or {}).items() for word in ("--map", f"{column}={name}")]
+    words += ["--allow-extra"] if asked.get("allow_extra") else []
+    return shlex.join([*words, "-o", str(run.path)])
+
+
+def _changed(asked: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Options whose settings are not the defaults."""
+    defaults = {name: field.default for name, field in RunConfig.model_fields.items()}
+    chosen = [name for name in names if asked.get(name) is not None and asked[name] != defaults.get(name)]
+    return [word for name in chosen for word in (f"--{name.replace('_', '-')}", str(asked[name]))]

@@ -220,6 +220,28 @@ def subtrack_table(rows: Rows) -> ResultTable:
     )  # fmt: skip
 
 
+def _companion(rows: Rows, key: str, chosen: np.ndarray, row: tuple[str, ...], title: str, name: str) -> Number:
+    """The mean over videos of a field of the evidence, with its interval; videos without the field by their status."""
+    column = rows.columns[key]
+    told, missing = [], dict[str, int]()
+    for at in chosen:
+        value = (column.evidence[at] or {}).get(name)
+        if isinstance(value, (int, float)):
+            told.append(float(value))
+        else:
+            # A video may have the official value and lack this one.
+            status = column.statuses[at] if column.statuses[at] != "ok" else "not_applicable"
+            missing[status] = missing.get(status, 0) + 1
+    facts: dict[str, Any] = {"n": len(told), "n_missing": missing, "unit": "video"}
+    if not told:
+        return Number(row, title, None, note="no video has it", **facts)
+    spread = mean_interval(
+        told, np.ones(len(told)), unit="video", seed=rows.finished.seed, resamples=rows.finished.resamples,
+        level=rows.finished.level,
+    )  # fmt: skip
+    return Number(row, title, float(np.mean(told)), spread.low, spread.high, n_units=len(told), **facts)
+
+
 def companion_table(rows: Rows) -> ResultTable:
     """A row a model: means of what the official values hide; never part of a total."""
     numbers = []
@@ -229,10 +251,7 @@ def companion_table(rows: Rows) -> ResultTable:
         for key, title, name in COMPANIONS:
             if key not in rows.columns:
                 continue
-            evidence = [rows.columns[key].evidence[row] or {} for row in chosen]
-            told = [float(item[name]) for item in evidence if isinstance(item.get(name), (int, float))]
-            value = float(np.mean(told)) if told else None
-            numbers.append(Number((method,), title, value, n=len(told), note=None if told else "no video has it"))
+            numbers.append(_companion(rows, key, chosen, (method,), title, name))
     return ResultTable(
         "companions", "Beside the official values: means over videos", ("model",), tuple(columns), tuple(numbers),
         notes=("None of these takes part in a total.",),

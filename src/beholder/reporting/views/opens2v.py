@@ -88,8 +88,8 @@ def _companions(run: Run, table: ResultTable) -> dict[str, Any]:
                 PARTS[key].title, title, model,
                 estimate_cell(None, tip="no value") if one is None
                 else estimate_cell(one.value, one.low, one.high, f"n {one.n}"),
-                estimate_cell(None) if other is None else number_cell(
-                    estimate_cell(other.value)["t"], other.value, tip=number_tip(other)),
+                estimate_cell(None) if other is None else estimate_cell(
+                    other.value, other.low, other.high, number_tip(other)),
                 _place(places[0].get(model)), _place(places[1].get(model)),
             ])  # fmt: skip
         if _rises_with_quality(title) and _leader(places[0]) != _leader(places[1]) and all(map(_leader, places)):
