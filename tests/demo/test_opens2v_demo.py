@@ -137,6 +137,8 @@ def test_the_command_says_stand_in_on_every_line(
     lines = done.stdout.splitlines()
     assert len(lines) > 20
     assert all(line.startswith(MARK.rstrip()) for line in lines)
+    (told,) = [line for line in done.stderr.splitlines() if "Run folder" in line]
+    assert told.startswith(MARK)
     assert "Kling" not in done.stdout, "no published row stands beside stand-ins"
 
 

@@ -110,4 +110,4 @@ def _put_opens2v(out: str, seed: int, model: str, progress: Any, *, as_json: boo
         own = replace(table, numbers=tuple(number for number in table.numbers if not number.is_published))
         text = f"{table.title}\n\n{to_text(result_table(own), width=width)}"
         put("".join(f"{MARK}{line}".rstrip() + "\n" for line in [*text.splitlines(), ""]))
-    say(f"Run folder: {found.run.path}")
+    say(f"{MARK}Run folder: {found.run.path}")
