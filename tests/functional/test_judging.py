@@ -20,7 +20,8 @@ CLEAR = {
 UNCLEAR = [
     "", "  \n", "I can't help with that.", "0", "7", "6/5", "-4", "3 or 4", "3-4", "between 3 and 4", "3～4分", "4/10",
     "8 out of 10", "1. Common sense: fine. 2. Physics: fine.", "v4", "gpt-4", "4th", "3.5.2", "4,5", "NaN", "null",
-    "true", '{"score": null}', '{"score": [3, 4]}', '{"score": 9}', '{"verdict": "real"}', "抱歉，我无法评价。",
+    "true", '{"score": null}', '{"score": [3, 4]}', '{"score": 9}',
+    '{"score": 4, "rating": 2}', '{"verdict": "real"}', "抱歉，我无法评价。",
     "3分或4分", "3½", "3 ½", "½", "五分之四", "这个视频有3个人在走路。", "第2帧模糊",
     "2 people are walking on a street. It looks realistic.", "Frame 3 shows a melted hand, so no mark can be given.",
     "The video has 1 issue.", "There are 4 left fingers on the hand.", "I see 2 small glitches.",

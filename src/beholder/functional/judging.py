@@ -118,7 +118,10 @@ def _from_json(text: str) -> float | None:
         return None
     if isinstance(value, Mapping):
         lower = {str(key).lower(): item for key, item in value.items()}
-        value = next((lower[key] for key in _KEYS if key in lower), None)
+        told = [lower[key] for key in _KEYS if key in lower]
+        if any(item != told[0] for item in told):
+            return None  # read as text, which names the different marks
+        value = told[0] if told else None
     if isinstance(value, str):
         mark = read_mark(value) if not value.strip().startswith(("{", "[", '"')) else Mark(None)
         return mark.value
