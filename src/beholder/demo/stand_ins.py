@@ -10,6 +10,7 @@ colours. Their numbers say nothing about other videos.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -113,8 +114,11 @@ class SteadyJudge(_StandIn):
 
     def prepare(self, pictures: Sequence[Picture]) -> float:
         """The largest mean difference of neighbouring frames."""
-        frames = [picture.pixels.astype(np.float64) for picture in pictures]
-        return max((float(np.abs(a - b).mean()) for a, b in zip(frames, frames[1:])), default=0.0)  # noqa: RUF007
+        steps = (
+            np.abs(before.pixels.astype(np.int16) - after.pixels.astype(np.int16))
+            for before, after in pairwise(pictures)
+        )
+        return max((float(step.mean()) for step in steps), default=0.0)
 
     def reply(self, visuals: Sequence[float], pairs: Sequence[tuple[int, str]], **settings: Any) -> Made:
         """The mark as text."""
@@ -148,7 +152,7 @@ def register_stand_ins() -> None:
 
 def _levels(pixels: np.ndarray) -> np.ndarray:
     """(H, W) number of each pixel's colour, 8 levels a channel."""
-    parts = pixels.astype(np.int64) >> 5
+    parts = pixels.astype(np.int16) >> 5
     numbers: np.ndarray = (parts[..., 0] << 6) | (parts[..., 1] << 3) | parts[..., 2]
     return numbers
 
