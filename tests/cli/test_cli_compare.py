@@ -41,7 +41,7 @@ def test_compare_prints_a_table_and_json(beholder: Call, runs: Path) -> None:
     result = beholder("compare", "a", "b")
     assert result.exit_code == 0
     assert "better" in result.stdout
-    assert "b against a, of 1 metrics: better on 1." in result.stdout
+    assert "b against a, of 1 metric: better on 1." in result.stdout
     assert result.stderr == ""
     found = json.loads(beholder("compare", "methods", "--by", "kind", "--as", "json").stdout)
     assert found["sides"] == ["a", "b"]
@@ -177,3 +177,10 @@ def test_marks_of_show_follow_the_grouping(beholder: Call, runs: Path) -> None:
         [f" {method} ", f" {kind} "] for method in "ab" for kind in "xy"
     ]
     assert one.count("\\*") == 3, "two cells and the note"
+
+
+def test_sides_of_one_mean_are_told_as_equal_in_the_order(beholder: Callable[..., Any], tmp_path: Path) -> None:
+    for name, shift in (("a", 0.0), ("b", 0.0), ("c", -0.5)):
+        made_run(tmp_path / name, [{"prompt": f"p{at}", "clip_score": shift + at / 9} for at in range(9)])
+    result = beholder("compare", *(str(tmp_path / name) for name in "abc"))
+    assert "clip_score: order a = b > c; " in result.stdout

@@ -140,7 +140,7 @@ def _differences(
     if blockers and not allow_different:
         raise UserError(
             "numbers to compare must be made in one way",
-            got="\n  " + "\n  ".join(blockers) + "\n",
+            got="\n  " + "\n  ".join(blockers),
             fix="Run them with one identity (--like), choose metrics that agree (-m), or insist with --allow-different "
             "(allow_different=True)",
         )

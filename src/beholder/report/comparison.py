@@ -12,6 +12,7 @@ from beholder.stats.bca import plural
 
 if TYPE_CHECKING:
     from beholder.comparing.records import Compared, Comparison, SetCompared
+    from beholder.stats.ranks import RankStability
 
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 
@@ -138,7 +139,9 @@ def _verdicts(found: Comparison) -> list[str]:
             continue
         counts = {name: verdicts.count(name) for name in ("better", "worse", "inconclusive", "equal")}
         told = ", ".join(f"{name} on {count}" for name, count in counts.items() if count)
-        lines.append(f"{side} against {found.sides[0]}, of {len(verdicts)} metrics: {told}.")
+        lines.append(
+            f"{side} against {found.sides[0]}, of {len(verdicts)} metric{'s' if len(verdicts) > 1 else ''}: {told}."
+        )
     return lines
 
 
@@ -179,9 +182,15 @@ def _place(row: Compared, several: bool) -> str:
     return ", ".join([*parts, *(f"{name}={value}" for name, value in row.group.items())])
 
 
+def _order(sides: Sequence[str], stable: RankStability) -> str:
+    """The sides, best first; sides of one mean with "=" between them."""
+    signs = [" = " if tied else " > " for tied in stable.tied] or [" > "] * (len(stable.order) - 1)
+    return "".join(part for at, sign in zip(stable.order, [*signs, ""]) for part in (sides[at], sign))
+
+
 def _rank_notes(found: Comparison) -> list[str]:
     return [
-        f"{label}: order {' > '.join(found.sides[at] for at in stable.order)}; {100 * stable.same_best:.0f} % of "
+        f"{label}: order {_order(found.sides, stable)}; {100 * stable.same_best:.0f} % of "
         f"resamples keep the first, {100 * stable.same_order:.0f} % the whole order."
         for label, stable in found.ranks.items()
     ]

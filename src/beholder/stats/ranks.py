@@ -9,6 +9,7 @@ import numpy as np
 from beholder._errors import OptionError
 
 _BLOCK = 1 << 22
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class RankStability:
         same_order: share of the resamples with exactly this order.
         same_best: share of the resamples with the same best method.
         n_units: units that were drawn (those with a value of every method).
+        tied: (k − 1) whether a method of the order and the next have one mean but for rounding.
     """
 
     order: tuple[int, ...]
@@ -28,6 +30,7 @@ class RankStability:
     same_order: float
     same_best: float
     n_units: int
+    tied: tuple[bool, ...] = ()
 
 
 def rank_stability(
@@ -54,7 +57,9 @@ def rank_stability(
         raise OptionError("ranks need at least one draw", got=repr(resamples))
     signed = np.asarray(sums, dtype=np.float64) * (1.0 if higher_is_better else -1.0)
     weight = np.asarray(counts, dtype=np.float64)
-    order = np.argsort(-signed.sum(axis=0) / weight.sum(), kind="stable")
+    means = signed.sum(axis=0) / weight.sum()
+    order = np.argsort(-means, kind="stable")
+    tied = -np.diff(means[order]) <= _ROUNDING * np.abs(means[order][1:])
     rng = np.random.default_rng(seed)
     shares, same, best = np.zeros((k, k)), 0, 0
     rows = max(1, _BLOCK // (n_units * k))
@@ -67,5 +72,10 @@ def rank_stability(
         same += int((found == order).all(axis=1).sum())
         best += int((found[:, 0] == order[0]).sum())
     return RankStability(
-        tuple(int(at) for at in order), shares / resamples, same / resamples, best / resamples, n_units
+        tuple(int(at) for at in order),
+        shares / resamples,
+        same / resamples,
+        best / resamples,
+        n_units,
+        tuple(tied.tolist()),
     )
