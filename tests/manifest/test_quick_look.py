@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from beholder._errors import Fault, InputError
+from beholder._errors import Fault, InputError, UserError
 from beholder.manifest import open_source
 from beholder.manifest.source import RowSource
 
@@ -265,3 +265,11 @@ def test_damaged_pages_of_a_parquet_file_are_a_fault(tmp_path: Path) -> None:
         except InputError as error:
             told += "cannot be read" in str(error)
     assert told > 0
+
+
+def test_columns_of_a_parquet_file_that_are_not_named_in_utf8_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"output": ["1.png"]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"output", b"outp\x80t"))
+    with pytest.raises(UserError, match="must be named in UTF-8"):
+        open_source(str(path)).check()

@@ -69,6 +69,8 @@ class ParquetReader(RowReader):
                 file = pq.ParquetFile(handle)
             except (OSError, pa.ArrowException) as error:
                 raise UserError(f"{self.name} must be a Parquet file", got=str(error), fix="Check the file") from error
+            except UnicodeDecodeError as error:
+                raise UserError(f"the columns of {self.name} must be named in UTF-8", got=str(error)) from error
             yield file
 
     def _facts(self) -> tuple[tuple[str, ...], list[str], set[str], int]:
