@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.comparing.made_runs import made_metric, made_run
 from tests.report.report_runs import pictured_run
 
 
@@ -31,6 +32,23 @@ def test_report_by_a_column_shows_its_groups(beholder: Callable[..., Any], tmp_p
     assert wrong.exit_code == 2
     assert "nothing" in wrong.stderr
     assert not (tmp_path / "w").exists()
+
+
+def test_what_cannot_be_compared_has_no_verdict_and_marks_name_their_units(
+    beholder: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = [
+        {"prompt": f"p{at}", "concept": f"c{at % 8}", "method": method, "here": at / 40 + (method == "b"),
+         "gone": None if method == "b" else 0.5}
+        for at in range(40) for method in "ab"
+    ]  # fmt: skip
+    run = made_run(tmp_path / "run", rows, [made_metric("here"), made_metric("gone")])
+    assert beholder("report", str(run), "-o", str(tmp_path / "page.html")).exit_code == 0
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert "Δ — nothing to compare" in text
+    assert "Δ — ≈" not in text
+    shown = beholder("show", str(run), "--wide", "--as", "md", "--baseline", "a").stdout
+    assert "differs from a (paired, over concepts: " in shown
 
 
 def test_grid_writes_a_figure(beholder: Callable[..., Any], tmp_path: Path) -> None:

@@ -33,4 +33,5 @@ def marks_of(found: Comparison, runs: Sequence[Run], names: Sequence[str]) -> Ma
     """Which rows of a table differ from the comparison's baseline, by the comparison's own verdict."""
     rows = side_rows(runs, names)
     different = {(*rows[row.b], row.label, group_key(row.group)) for row in found.rows if row.verdict in _DIFFERENT}
-    return Marks(found.sides[0], frozenset(different), found.level)
+    units = sorted({f"{row.difference.unit}s" for row in found.rows if row.difference.value is not None})
+    return Marks(found.sides[0], frozenset(different), found.level, " or ".join(units) or "prompts")

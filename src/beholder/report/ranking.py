@@ -57,11 +57,13 @@ class Marks:
         different: (run, method or None, label, group) of each; a group is ((column, value as text or None), …) without
             the method, in the order of the columns' names, and () for all rows.
         level: confidence level.
+        units: what the intervals rest on: "prompts", "concepts", or both where rows differ.
     """
 
     baseline: str
     different: frozenset[tuple[str, str | None, str, GroupKey]]
     level: float
+    units: str = "prompts"
 
 
 def check_spread(name: str) -> None:
@@ -134,8 +136,8 @@ def mark_note(marks: Marks | None) -> list[str]:
     if marks is None:
         return []
     return [
-        f"{MARK} differs from {marks.baseline} (paired over prompts: the {marks.level * 100:g} % interval excludes 0, "
-        f"and p ≤ {1 - marks.level:.2g} after Holm)."
+        f"{MARK} differs from {marks.baseline} (paired, over {marks.units}: the {marks.level * 100:g} % interval "
+        f"excludes 0, and p ≤ {1 - marks.level:.2g} after Holm)."
     ]
 
 

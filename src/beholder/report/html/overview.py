@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from beholder.records import Summary
 from beholder.report.html.data import Delta, Metric, Report
 from beholder.report.html.escape import Markup, element
-from beholder.report.numbers import format_interval, format_value
+from beholder.report.numbers import DASH, format_interval, format_value
 
 ARROWS = {True: " ↑", False: " ↓", None: ""}
 _SIGNS = {"better": "▲", "worse": "▼", "higher": "△", "lower": "▽", "inconclusive": "≈", "equal": "="}
@@ -165,9 +165,10 @@ def _how(item: Summary) -> str:
 def _delta(found: Delta | None) -> Markup | None:
     if found is None:
         return None
+    told = f"{_SIGNS[found.verdict]} {found.verdict}" if found.text != DASH else "nothing to compare"
     return h(
         "div",
-        f"Δ {found.text} {_SIGNS[found.verdict]} {found.verdict}",
+        f"Δ {found.text} {told}",
         class_=f"delta {found.verdict}",
         title=found.detail,
     )
