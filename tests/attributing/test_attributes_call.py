@@ -96,6 +96,18 @@ def test_tables(run: AttributeRun) -> None:
     assert run.header["settings"]["seed"] == 0
 
 
+def test_means_over_attributes_are_printed_with_their_intervals(run: AttributeRun) -> None:
+    sets, rows = run.sets.to_pylist(), run.attributes.to_pylist()
+    text = attributes_text(run.header, sets, rows)
+    for one in sets:
+        line = next(line for line in text.splitlines() if line.strip().startswith(f"{one['rank']}  {one['set']}"))
+        assert line.count("[") == 3, "SaD, PaD and MAR"
+        mine = [row["mar"] for row in rows if row["set"] == one["set"] and row["mar"] is not None]
+        assert one["mar_mean"] == pytest.approx(sum(mine) / len(mine))
+        assert f"[{one['mar_mean_low']:.3g}, {one['mar_mean_high']:.3g}]" in line
+        assert one["mar_mean_low"] < one["mar_mean_high"]
+
+
 def test_maps(run: AttributeRun) -> None:
     maps = run.maps("far")
     assert maps["r_sad"].shape == (3, 8, 8)

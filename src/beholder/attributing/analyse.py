@@ -21,7 +21,7 @@ from beholder.records import Status
 from beholder.stats.correction import benjamini_hochberg
 from beholder.stats.map_sets import JudgedMap, MapSettings, judge_maps
 from beholder.stats.region_sets import judge_regions
-from beholder.stats.resample import Judged
+from beholder.stats.resample import Judged, judge
 from beholder.stats.score_sets import Density, ScoreSettings, judge_scores
 
 LEAST = 3
@@ -67,7 +67,7 @@ def compare_sets(
         _add_scores_by_class(rows, ref, gen, settings)
     else:
         pair_rows = _add_scores(rows, summary, ref, gen, attributes, settings)
-    maps = _add_maps(rows, ref, gen, settings)
+    maps = _add_maps(rows, summary, ref, gen, settings)
     for name in _CORRECTED:
         _adjust(rows, name)
     _adjust(pair_rows, "pad")
@@ -152,7 +152,9 @@ def _add_relevance(rows: list[Row], sides: Sequence[np.ndarray], settings: Attri
         row["irrelevant"] = bool(found.irrelevant[c])
 
 
-def _add_maps(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: AttributeSettings) -> dict[str, np.ndarray]:
+def _add_maps(
+    rows: list[Row], summary: Row, ref: EncodedSet, gen: EncodedSet, settings: AttributeSettings
+) -> dict[str, np.ndarray]:
     if not ref.maps or not gen.maps or ref.grid is None:
         return {}
     grid = ref.grid
@@ -170,6 +172,8 @@ def _add_maps(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: Attri
                 rows[c]["map_status"] = rows[c]["placement_status"] = Status.NOT_ENOUGH_EVIDENCE.value
             continue
         judged = judge_maps(first, second, map_settings)
+        if not settings.by_class:  # classes have images of their own: their draws do not belong together
+            _add_mean_size(summary, judged, settings)
         _fill(arrays, chosen, first.sums.mean(), second.sums.mean(), judged, grid, settings)
         regional = judge_regions(ref.regions[own], gen.regions[own], map_settings, direction=str(settings.direction))
         for k, c in enumerate(chosen):
@@ -177,6 +181,13 @@ def _add_maps(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: Attri
             _add_map_row(rows[c], judged[k], settings)
             _put(rows[c], "regional_kl", regional[k].mean, None)
     return arrays
+
+
+def _add_mean_size(summary: Row, judged: Sequence[JudgedMap], settings: AttributeSettings) -> None:
+    """The mean |R-SaD| over attributes, which share their draws."""
+    boot, null = (np.mean([one.mar_draws[k] for one in judged], axis=0) for k in (0, 1))
+    mean = np.mean([float(one.sizes["mar"].value) for one in judged])
+    _put(summary, "mar_mean", judge(mean, boot=boot, null=null, level=settings.level), None)
 
 
 def _empty_maps(count: int, grid: tuple[int, int]) -> dict[str, np.ndarray]:
@@ -261,9 +272,10 @@ def _summarise(summary: Row, rows: Sequence[Row], ref: EncodedSet, gen: EncodedS
 
     relevant = [row for row in rows if not row.get("irrelevant")]
     summary.setdefault("sad_mean", mean("sad", rows))
+    summary.setdefault("mar_mean", mean("mar", rows))
     summary |= {
         "sad_mean_relevant": mean("sad", relevant), "n_attributes": len(rows), "n_relevant": len(relevant),
-        "mar_mean": mean("mar", rows), "regional_kl_mean": mean("regional_kl", rows),
+        "regional_kl_mean": mean("regional_kl", rows),
         "placement_jsd_mean": mean("placement_jsd", rows),
         "significant_attributes": sum(1 for row in rows if row.get("sad_q") is not None and row["sad_q"] < 0.05),
     }  # fmt: skip

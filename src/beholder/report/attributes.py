@@ -25,13 +25,16 @@ def attributes_text(
         f"{header['unit']}, seed {settings['seed']}",
         *_how(header),
         "",
-        f"{'rank':>4}  {'set':<24} {'SaD':>8} {'null':>8} {'PaD':>8} {'null':>8} {'MAR':>8} {'images':>7}",
+        f"{'rank':>4}  {'set':<24} {'SaD':>28} {'null':>8} {'PaD':>28} {'null':>8} {'MAR':>28} {'images':>7}",
     ]
     for row in sets:
-        cells = [row.get("sad_mean"), row.get("sad_mean_null_level"), row.get("pad_mean"),
-                 row.get("pad_mean_null_level"), row.get("mar_mean")]  # fmt: skip
-        numbers = " ".join(f"{_number(cell):>8}" for cell in cells)
-        lines.append(f"{row['rank']:>4}  {row['set'][:24]:<24} {numbers} {row['n_gen']:>7}")
+        numbers = " ".join(
+            f"{_estimate(row, name):>28} {_number(row.get(f'{name}_null_level')):>8}"
+            for name in ("sad_mean", "pad_mean")
+        )
+        lines.append(
+            f"{row['rank']:>4}  {row['set'][:24]:<24} {numbers} {_estimate(row, 'mar_mean'):>28} {row['n_gen']:>7}"
+        )
     for one in sets:
         lines += ["", *_attribute_lines([row for row in rows if row["set"] == one["set"]], str(one["set"]))]
     lines += [
@@ -86,7 +89,7 @@ def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:
 
     lines = [
         name,
-        f"  {'attribute':<32} {'SaD':>8}  {'null':>8} {'change':>8} {'W1':>7} {'JSD':>7} {'MAR':>8}  "
+        f"  {'attribute':<32} {'SaD':>28}  {'null':>8} {'change':>8} {'W1':>7} {'JSD':>7} {'MAR':>8}  "
         f"{'moved right, down':>18}",
     ]
     for row in sorted(rows, key=above)[:SHOWN]:
@@ -96,7 +99,7 @@ def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:
         place = row.get("placement_status")
         moved = place if place != "ok" else f"{row['placement_shift_x']:+.2f} {row['placement_shift_y']:+.2f}"
         lines.append(
-            f"  {row['attribute'][:32]:<32} {_number(row['sad']):>8}{_star(row, 'sad')} "
+            f"  {row['attribute'][:32]:<32} {_estimate(row, 'sad'):>28}{_star(row, 'sad')} "
             f"{_number(row.get('sad_null_level')):>8} {row['mean_difference']:>+8.3f} {row['w1']:>7.3f} "
             f"{row['jsd']:>7.3f} {_number(row.get('mar')):>8}{_star(row, 'mar')} {moved or '':>17}"
             + _star(row, "placement_jsd")
@@ -110,6 +113,13 @@ def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:
 def _star(row: Row, name: str) -> str:
     q = row.get(f"{name}_q")
     return "*" if q is not None and q < 0.05 else " "
+
+
+def _estimate(row: Row, name: str) -> str:
+    """A value with its interval, where it has one."""
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    value = _number(row.get(name))
+    return value if not value or low is None or high is None else f"{value} [{_number(low)}, {_number(high)}]"
 
 
 def _number(value: float | None) -> str:

@@ -61,7 +61,7 @@ def _ranking(sets: Sequence[_Row]) -> dict[str, Any]:
     lines = [
         [number_cell(str(row["rank"]), row["rank"]), str(row["set"]), _estimate(row, "sad_mean"),
          _plain(row.get("sad_mean_null_level")), _estimate(row, "pad_mean"), _plain(row.get("pad_mean_null_level")),
-         _plain(row.get("mar_mean")), _count(row.get("significant_attributes"), row.get("n_attributes")),
+         _estimate(row, "mar_mean"), _count(row.get("significant_attributes"), row.get("n_attributes")),
          _count(row.get("n_gen"))]
         for row in sets
     ]  # fmt: skip
