@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,8 @@ from beholder.runs.config import make_config
 from beholder.runs.workers import run_on
 from benchmarks.models import write_clip
 from benchmarks.pictures import write_manifest, write_pictures
-from benchmarks.table import Row, at_least, at_most, seconds
+from benchmarks.table import Row, at_least, at_most, in_turns, middle
 
-Key = TypeVar("Key", str, int)
 SIZE, TIMES = 512, 5
 COUNTS = {32: 160, 16: 32}
 """Pictures by the side of a patch."""
@@ -68,7 +67,7 @@ def against_bare(folder: Path, encoder: ImageTextEncoder, outputs: Sequence[Path
             store=str(folder / f"store{at}"),
         )  # fmt: skip
 
-    took = in_turns({"bare": bare, "ours": ours})
+    took = in_turns({"bare": bare, "ours": ours}, times=TIMES)
     what = f"clip_score of {len(outputs)} JPEGs of {SIZE} px, {size}: share of the bare encoder's throughput"
     return at_least(what, took["ours"], took["bare"], 0.9)
 
@@ -117,7 +116,7 @@ def short_texts(encoder: Any) -> Row:
             for at in range(0, len(texts), 64):
                 encoder._network.get_text_features(input_ids=ids[at : at + 64])
 
-    took = in_turns({"padded": padded, "ours": ours}, times=1)
+    took = in_turns({"padded": padded, "ours": ours}, times=3)
     what = f"{len(texts)} prompts of usual lengths, ViT-B/32: times faster than with all padding"
     return at_least(what, took["ours"], took["padded"], 1.5)
 
@@ -268,15 +267,3 @@ def stacked(encoder: ImageTextEncoder, outputs: Sequence[Path]) -> np.ndarray:
     """Pictures as the encoder takes them."""
     media = [as_medium(str(path)) for path in outputs]
     return np.stack([encoder.prepare_image(medium.decode(DecodeOptions())) for medium in media])
-
-
-def in_turns(calls: Mapping[str, Callable[[], object]], *, times: int = TIMES) -> dict[str, float]:
-    """Seconds of two calls that take turns: those of the turn whose ratio is the middle one."""
-    first, second = calls
-    turns = [{name: seconds(call) for name, call in calls.items()} for _ in range(times)]
-    return middle(turns, first, second)
-
-
-def middle(turns: Sequence[dict[Key, float]], first: Key, second: Key) -> dict[Key, float]:
-    """The turn with the middle ratio, of an odd number of turns."""
-    return sorted(turns, key=lambda turn: turn[second] / turn[first])[len(turns) // 2]

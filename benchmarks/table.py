@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+Key = TypeVar("Key", str, int)
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,15 @@ def seconds(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
+
+
+def in_turns(calls: Mapping[str, Callable[[], object]], *, times: int) -> dict[str, float]:
+    """Seconds of two calls that take turns: those of the turn whose ratio is the middle one."""
+    first, second = calls
+    turns = [{name: seconds(call) for name, call in calls.items()} for _ in range(times)]
+    return middle(turns, first, second)
+
+
+def middle(turns: Sequence[dict[Key, float]], first: Key, second: Key) -> dict[Key, float]:
+    """The turn with the middle ratio, of an odd number of turns."""
+    return sorted(turns, key=lambda turn: turn[second] / turn[first])[len(turns) // 2]

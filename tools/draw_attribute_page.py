@@ -22,6 +22,7 @@ from beholder.scenes import SceneOptions, render, sample_scene
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "attributes"
 LIST = ["a cat", "a dog", "a banana", "an apple", "a car"]
+FIGURES = {"a": ("sad", "overlay-a-cat"), "b": ("pad",), "c": ("r_sad", "placement", "regional_kl"), "d": ("r_sad",)}
 N = 300
 Draw = Callable[[np.random.Generator, int], list[str]]
 
@@ -58,7 +59,7 @@ def evaluate(root: Path, name: str, ref: str, gen: Mapping[str, str]) -> list[di
     )  # fmt: skip
     PAGE.mkdir(parents=True, exist_ok=True)
     last = slug(list(gen)[-1])
-    for figure in {"a": ("sad", "overlay-a-cat"), "b": ("pad",), "c": ("r_sad", "placement", "regional_kl"), "d": ("r_sad",)}[name]:
+    for figure in FIGURES[name]:
         shutil.copy(root / name / "pictures" / last / f"{figure}.png", PAGE / f"{name}-{figure}.png")
     pairs = {(row["set"], row["first"], row["second"]): row for row in run.pairs.to_pylist()}
     rows = []
