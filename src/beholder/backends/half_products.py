@@ -3,8 +3,8 @@
 A block adds to a stream that runs through the whole tower. Kept in bfloat16 (8 bits), the stream is rounded at every
 addition, and most of what bfloat16 moves in an embedding comes from there; the time goes into the products. So weights
 and inputs of the products are bfloat16, and the stream, the layer norms and the projection into the shared space stay
-float32. Measured with random weights of ViT-B/32's size on 64 × 32 pairs: scores move by at most 0.0008 instead of 0.0023,
-and a pass takes less than half the time of float32 (`benchmarks/engines.py`).
+float32. Measured with random weights of ViT-B/32's size on 64 × 32 pairs: scores move by 0.0008 at most instead of
+0.0023, and a pass takes less than half the time of float32 (`benchmarks/engines.py`).
 """
 
 from __future__ import annotations
