@@ -89,6 +89,14 @@ def cut(part: Part, values: Sequence[float] | np.ndarray) -> np.ndarray:
     return np.maximum(found, part.low) if part.cut_low else found
 
 
+def cut_in_place(part: Part, values: np.ndarray) -> np.ndarray:
+    """Each video's value cut to the bounds, where it stood; NaN for one without a value, and for one left out."""
+    found = np.full(len(values), np.nan)
+    counts = np.isfinite(values) & ~(part.drop_zeros & (values == 0))
+    found[counts] = cut(part, values[counts])
+    return found
+
+
 def scaled(part: Part, value: float | np.ndarray) -> float | np.ndarray:
     """A mean, or values, brought to 0..1."""
     return (value - part.low) / (part.high - part.low)

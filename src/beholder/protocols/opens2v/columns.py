@@ -68,13 +68,6 @@ def _column(key: str, scored: Scored) -> PartColumn:
     )
 
 
-def official_values(column: PartColumn, rows: np.ndarray) -> np.ndarray:
-    """The official values of some rows; those that OpenS2V writes nothing for are left out."""
-    own = column.values[rows]
-    kept: np.ndarray = own[np.isfinite(own)]
-    return kept
-
-
 def missing_of(column: PartColumn, rows: np.ndarray) -> dict[str, int]:
     """How many of some rows have no official value, or one that does not count, by status."""
     counts: dict[str, int] = {}

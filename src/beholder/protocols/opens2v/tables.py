@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from beholder.protocols.base import Finished
-from beholder.protocols.opens2v.board import PARTS, Board, cut, make_board, scaled, weights
-from beholder.protocols.opens2v.columns import PartColumn, missing_of, official_values
+from beholder.protocols.opens2v.board import PARTS, Board, cut, cut_in_place, make_board, scaled, weights
+from beholder.protocols.opens2v.columns import PartColumn, missing_of
 from beholder.protocols.opens2v.data import SUBTRACKS, subtrack_of
 from beholder.protocols.opens2v.official import OfficialFiles, OfficialFolder
 from beholder.protocols.opens2v.published import SOURCE, published
 from beholder.protocols.results import Number, ResultTable
 from beholder.stats.bootstrap import mean_interval
+from beholder.stats.mean_sums import mean_sum_interval
 
 NO_MODEL = "(all videos)"
 COMPANIONS = (
@@ -74,13 +76,18 @@ class Rows:
 
     def values(self, key: str, rows: np.ndarray) -> tuple[np.ndarray, str | None]:
         """A part's official values of some rows, and where they come from when not from this run."""
+        found, source = self.by_video(key, rows)
+        return found[np.isfinite(found)], source
+
+    def by_video(self, key: str, rows: np.ndarray) -> tuple[np.ndarray, str | None]:
+        """As `values`, a value a row; NaN where there is none."""
         column = self.columns.get(key)
-        own = official_values(column, rows) if column is not None else np.zeros(0)
+        own = column.values[rows] if column is not None else np.full(len(rows), np.nan)
         files = self.files(self.methods[rows[0]]) if len(rows) else None
-        if len(own) or files is None or key not in files.values:
-            return own, None
+        if np.isfinite(own).any() or files is None or key not in files.values:
+            return np.where(np.isfinite(own), own, np.nan), None
         known = files.values[key]
-        return np.array([known[self.stems[row]] for row in rows if self.stems[row] in known]), "official file"
+        return np.array([known.get(self.stems[row], np.nan) for row in rows], dtype=np.float64), "official file"
 
     def files(self, method: str) -> OfficialFiles | None:
         """The official files of a model."""
@@ -122,22 +129,23 @@ def board_table(rows: Rows, *, renormalised: bool) -> ResultTable:
     for method in rows.names:
         chosen = rows.of(method)
         board = rows.board(chosen)
-        numbers.append(_total(board, (method,), total))
+        whole = _sum(rows, board, chosen)
+        numbers.append(_total(board, (method,), total, whole))
         if board.missing:
-            extra.append((method, board))
+            extra.append((method, board, whole))
         numbers += [_part(rows, key, chosen, (method,)) for key in own]
     if extra:
         columns.append("Partial sum")
-        numbers += [
-            Number((name,), "Partial sum", 100 * board.partial, note=_partial_note(board)) for name, board in extra
-        ]
+        for name, board, whole in extra:
+            facts = {**whole, "note": _joined(_partial_note(board), whole["note"])}
+            numbers.append(Number((name,), "Partial sum", 100 * board.partial, **facts))
     if renormalised and extra:
         title = "Renormalised (no number of the board)"
         columns.append(title)
-        numbers += [
-            Number((name,), title, None if board.renormalised is None else 100 * board.renormalised)
-            for name, board in extra
-        ]
+        for name, board, whole in extra:
+            value = None if board.renormalised is None else 100 * board.renormalised
+            ends = {end: None if whole[end] is None else whole[end] / board.share for end in ("low", "high")}
+            numbers.append(Number((name,), title, value, **{**whole, **ends}))
     for model, parts in published(rows.version, rows.track).items():
         titles = {"total": total, **{key: PARTS[key].title for key in own}}
         numbers += [Number((model,), titles[key], value, source=SOURCE) for key, value in parts.items()]
@@ -167,11 +175,36 @@ def _default(key: str) -> str:
     return DEFAULTS.get(key, PARTS[key].metric)
 
 
-def _total(board: Board, row: tuple[str, ...], title: str) -> Number:
+def _total(board: Board, row: tuple[str, ...], title: str, whole: Mapping[str, Any]) -> Number:
     if board.total is not None:
-        return Number(row, title, 100 * board.total)
+        return Number(row, title, 100 * board.total, **whole)
     told = ", ".join(PARTS[key].title for key in board.missing)
     return Number(row, title, None, note=f"no total: {told} without any value", partial=True)
+
+
+def _sum(rows: Rows, board: Board, chosen: np.ndarray) -> dict[str, Any]:
+    """What is to be told of the weighted sum over the parts that are there: its interval over videos, in percent, and
+    its counts. Videos are drawn whole, with all of their parts; the mean of each part is over those that have it."""
+    own = weights(rows.version, rows.track)
+    keys = [key for key in own if board.parts[key] is not None]
+    if not keys:
+        return {"low": None, "high": None, "note": None}
+    cuts = [cut_in_place(PARTS[key], rows.by_video(key, chosen)[0]) for key in keys]
+    values = np.column_stack([100 * np.asarray(scaled(PARTS[key], found)) for key, found in zip(keys, cuts)])
+    there = np.isfinite(values).any(axis=1)
+    first = next((rows.columns[key] for key in own if key in rows.columns), None)
+    missing = {} if first is None else dict(Counter(first.statuses[row] for row in chosen[~there]))
+    spread = mean_sum_interval(
+        values[there], [own[key] for key in keys], unit="video", seed=rows.finished.seed,
+        resamples=rows.finished.resamples, level=rows.finished.level,
+    )  # fmt: skip
+    return {"low": spread.low, "high": spread.high, "n": int(there.sum()), "n_units": spread.n_units, "unit": "video",
+            "n_missing": missing, "aggregate": "official", "note": spread.note}  # fmt: skip
+
+
+def _joined(*notes: str | None) -> str | None:
+    """The notes that there are, as one."""
+    return "; ".join(note for note in notes if note) or None
 
 
 def _partial_note(board: Board) -> str:
