@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from beholder.stats.bca import bca_interval
+from beholder.stats import bca
+from beholder.stats.bca import bca_interval, bca_intervals
+from beholder.stats.bootstrap import resampled_deviations
 from beholder.stats.compare import Cells, compare_cells
 from beholder.stats.power import detectable_difference, needed
 from beholder.stats.variance import VarianceSplit, split_variance
@@ -181,3 +183,33 @@ def test_a_shift_without_scatter_has_no_variance_of_rounding_errors() -> None:
     assert (found.variance.prompt, found.effect.d_z) == (0.0, None)  # type: ignore[union-attr]
     assert found.value == pytest.approx(0.1)
     assert found.interval.low == pytest.approx(0.1, abs=1e-15)
+
+
+def test_the_sides_and_their_difference_rest_on_one_set_of_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(27)
+    a = rng.normal(size=60)
+    b = a + rng.exponential(size=60)
+    sums, counts = np.array([b - a, a, b]), np.arange(60) % 4 + 1.0
+    difference, first, second = resampled_deviations(sums, counts, seed=3, resamples=50)
+    assert difference == pytest.approx(second - first, abs=1e-12)
+    # The same draws, written plainly.
+    drawn = np.random.default_rng(3).integers(0, 60, size=(50, 60))
+    assert first == pytest.approx([a[row].sum() / counts[row].sum() for row in drawn], abs=1e-12)
+    calls = []
+    monkeypatch.setattr(bca, "resampled_deviations", lambda *given, **named: calls.append(0) or sums[:, :50])
+    compare_cells(Cells(a, b, np.arange(60)))
+    assert len(calls) == 1
+
+
+def test_shared_draws_give_the_intervals_of_draws_apart() -> None:
+    rng = np.random.default_rng(28)
+    a = rng.normal(size=120)
+    sums = np.array([rng.exponential(size=120), a, -a])
+    found = bca_intervals(sums, np.ones(120), resamples=40_000)
+    assert found[0] == bca_interval(sums[0], np.ones(120), resamples=40_000), "the first draws as it did alone"
+    for shared, own in zip(found, sums):
+        alone = bca_interval(own, np.ones(120), seed=1, resamples=40_000)
+        width = alone.high - alone.low  # type: ignore[operator]
+        assert (shared.low, shared.high) == pytest.approx((alone.low, alone.high), abs=0.02 * width)
+    mixed = rng.permutation(120)
+    assert bca_intervals(sums[:, mixed], np.ones(120), resamples=40_000) == found, "the order of units is nothing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -61,22 +62,54 @@ def bca_interval(
     >>> found.method, found.low < 2.5 < found.high
     ('bootstrap-bca', True)
     """
+    return bca_intervals([sums], counts, unit=unit, seed=seed, resamples=resamples, level=level)[0]
+
+
+def bca_intervals(
+    sums: Sequence[npt.ArrayLike],
+    counts: npt.ArrayLike,
+    *,
+    unit: str = "unit",
+    seed: int = 0,
+    resamples: int = 2000,
+    level: float = 0.95,
+) -> list[Interval]:
+    """Intervals of several means over the same units, as `bca_interval` makes them, from one set of draws.
+
+    The first is what `bca_interval` gives for it alone. The others are as good as alone, but rest on the same draws.
+
+    Args:
+        sums: (C, U) sums of the values of each unit, finite, a row a mean.
+        counts: (U,) number (or weight) of the values of each unit, above 0, the same for all means.
+        unit, seed, resamples, level: as in `bca_interval`.
+
+    Raises:
+        OptionError: a level outside (0, 1), negative resamples, or arrays that do not fit.
+
+    >>> values = [1.0, 2.0, 3.0, 4.0] * 10
+    >>> first, second = bca_intervals([values, [2 * value for value in values]], [1.0] * 40)
+    >>> first == bca_interval(values, [1.0] * 40), second.low == 2 * first.low
+    (True, True)
+    """
     check_asked(level, resamples)
-    total, count = in_fixed_order(sums, counts)
-    n_units = len(total)
-    if resamples == 0:
-        return Interval(None, None, level, None, n_units, "no interval was asked for")
-    if n_units < 2:
-        return Interval(None, None, level, None, n_units, f"no interval: it needs two {unit}s, got {n_units}")
-    centre = float(total.sum() / count.sum())
-    deviations = total - centre * count
+    totals, count = in_fixed_order(sums, counts)
+    n_units = len(count)
+    if resamples == 0 or n_units < 2:
+        note = f"no interval: it needs two {unit}s, got {n_units}" if resamples else "no interval was asked for"
+        return [Interval(None, None, level, None, n_units, note)] * len(totals)
+    centres = [float(total.sum() / count.sum()) for total in totals]
+    deviations = np.array([total - centre * count for total, centre in zip(totals, centres)])
     if n_units > MOST_RESAMPLED_UNITS:
-        low, high = normal_ends(centre, deviations, count, level)
-        return Interval(low, high, level, "normal", n_units)
-    drawn = resampled_deviations(deviations, count, seed=seed, resamples=resamples)
-    left_out = -deviations / (count.sum() - count)
-    ends = centre + np.quantile(drawn, bca_shares(drawn, left_out, _reach(deviations, left_out, count, level)))
-    return Interval(float(ends[0]), float(ends[1]), level, "bootstrap-bca", n_units, few_units(n_units, unit))
+        reached = [normal_ends(centre, own, count, level) for centre, own in zip(centres, deviations)]
+        return [Interval(low, high, level, "normal", n_units) for low, high in reached]
+    all_drawn = resampled_deviations(deviations, count, seed=seed, resamples=resamples)
+    found = []
+    for centre, own, drawn in zip(centres, deviations, all_drawn):
+        left_out = -own / (count.sum() - count)
+        ends = centre + np.quantile(drawn, bca_shares(drawn, left_out, _reach(own, left_out, count, level)))
+        low, high = float(ends[0]), float(ends[1])
+        found.append(Interval(low, high, level, "bootstrap-bca", n_units, few_units(n_units, unit)))
+    return found
 
 
 def few_units(n_units: int, unit: str) -> str | None:

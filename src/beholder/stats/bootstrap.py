@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -81,7 +82,7 @@ def mean_interval(
         raise OptionError("a confidence level must lie between 0 and 1", got=repr(level))
     if resamples < 0:
         raise OptionError("the number of resamples must be 0 or more", got=repr(resamples))
-    total, count = in_fixed_order(sums, counts)
+    (total,), count = in_fixed_order([sums], counts)
     n_units = len(total)
     if resamples == 0:
         return Interval(None, None, level, None, n_units, "no interval was asked for")
@@ -93,7 +94,7 @@ def mean_interval(
     if n_units > MOST_RESAMPLED_UNITS:
         low, high = normal_ends(centre, deviations, count, level)
         return Interval(low, high, level, "normal", n_units)
-    means = centre + resampled_deviations(deviations, count, seed=seed, resamples=resamples)
+    means = centre + resampled_deviations(deviations[None], count, seed=seed, resamples=resamples)[0]
     low, high = (float(end) for end in np.quantile(means, [(1 - level) / 2, (1 + level) / 2]))
     note = f"optimistic: the interval rests on {n_units} {unit}s only" if n_units < FEW_UNITS else None
     return Interval(low, high, level, "bootstrap-percentile", n_units, note)
@@ -124,33 +125,41 @@ def t_interval(values: npt.ArrayLike, *, unit: str = "unit", level: float = 0.95
     return Interval(centre - reach, centre + reach, level, "t", n_units)
 
 
-def in_fixed_order(sums: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def in_fixed_order(sums: Sequence[npt.ArrayLike], counts: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Checked float64 sums and counts, in an order that depends on their values alone.
+
+    Args:
+        sums: (C, U) sums of the units, a row a statistic; the first row decides the order, then counts, then others.
+        counts: (U,) counts of the units.
 
     Raises:
         OptionError: arrays that do not fit.
     """
     total, count = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    if total.ndim != 1 or total.shape != count.shape:
-        raise OptionError("sums and counts must be two lists of one length", got=f"{total.shape} and {count.shape}")
+    if total.ndim != 2 or total.shape[1:] != count.shape:
+        raise OptionError("sums and counts must be two lists of one length", got=f"{total.shape[1:]} and {count.shape}")
     if not (np.isfinite(total).all() and np.isfinite(count).all() and (count > 0).all()):
         raise OptionError("sums must be finite and counts above 0", got="others")
-    order = np.lexsort((count, total))
-    return total[order], count[order]
+    order = np.lexsort((*total[:0:-1], count, total[0]))
+    return np.take(total, order, axis=1), count[order]
 
 
 def resampled_deviations(deviations: np.ndarray, counts: np.ndarray, *, seed: int, resamples: int) -> np.ndarray:
-    """(resamples,) Σ deviations / Σ counts of units drawn with replacement."""
+    """(C, resamples) Σ deviations / Σ counts of units drawn with replacement, for (C, U) deviations.
+
+    All rows have the same draws: most of the time goes into drawing, and what is drawn does not depend on the values.
+    """
     rng = np.random.default_rng(seed)
-    n_units = len(deviations)
+    n_units = len(counts)
     alike = bool((counts == counts[0]).all())
     rows = max(1, _BLOCK // n_units)
-    result = np.empty(resamples)
+    result = np.empty((len(deviations), resamples))
     for start in range(0, resamples, rows):
         stop = min(start + rows, resamples)
         drawn = rng.integers(0, n_units, size=(stop - start, n_units))
         weight = n_units * counts[0] if alike else counts[drawn].sum(axis=1)
-        result[start:stop] = deviations[drawn].sum(axis=1) / weight
+        for at, own in enumerate(deviations):
+            result[at, start:stop] = own[drawn].sum(axis=1) / weight
     return result
 
 
