@@ -293,6 +293,7 @@ def test_a_folder_of_pictures_without_texts_says_what_is_lacking(rows: list[dict
     assert called.exit_code == 0, called.output
     assert "clip_score, not tried: no sample has a value: 12 empty_prompt (blur, flip)." in called.stdout
     assert "12 samples; 95 % intervals over samples." in called.stdout
+    assert "ptimistic" not in called.output, "there is no interval that could be"
 
 
 def test_the_lab_of_a_run_leaves_metrics_of_sets_out(rows: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.report.report_helpers import header, metric, summary
 
@@ -67,6 +69,17 @@ def test_marks_stand_where_the_comparison_says_so() -> None:
     assert [row[2] for row in table.rows] == ["0.1000", "0.3000", "0.2000"]
     assert any(note.startswith("* differs from a ") for note in table.notes)
     assert r"0.2900$^{*}$" in to_latex(table)
+
+
+def test_an_asterisk_in_a_name_is_no_mark_in_latex() -> None:
+    marks = Marks("a*", frozenset({("b*", None, "up", ())}), 0.95)
+    table = wide_table([replace(run, name=f"{run.name}*") for run in THREE], spread="none", marks=marks)
+    lines = to_latex(table).splitlines()
+    (row,) = [line for line in lines if line.startswith("b")]
+    assert row.startswith(r"b\textasteriskcentered{} & ")
+    assert r"0.2900$^{*}$" in row
+    (note,) = [line for line in lines if "differs from" in line]
+    assert note.startswith(r"$^{*}$ differs from a\textasteriskcentered{} (paired")
 
 
 def test_other_words_are_refused() -> None:

@@ -65,7 +65,9 @@ def experiment(
     order = [planned.label for planned in plan.metrics]
     reactions.sort(key=lambda item: order.index(item.metric))
     identities = {planned.label: planned.metric.identity for planned in plan.metrics}
-    few = few_units(len(np.unique(lab.units.codes)), lab.units.name)
+    # Where nothing could be tried there is no interval that a caveat could be about.
+    tried = any(reaction.verdict != "not tried" for reaction in reactions)
+    few = few_units(len(np.unique(lab.units.codes)), lab.units.name) if tried else None
     notices += [f"{few[:1].upper()}{few[1:]}"] if few else []
     return LabReport(
         identities, len(samples), tuple(reactions), tuple(notices), unit=lab.units.name, level=config.level

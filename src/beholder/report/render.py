@@ -11,7 +11,7 @@ from typing import Any
 
 from beholder._errors import OptionError
 from beholder.report.numbers import DASH
-from beholder.report.ranking import BEST, SECOND
+from beholder.report.ranking import BEST, MARK, SECOND
 from beholder.report.tables import Table
 
 FORMATS = ("text", "md", "latex", "csv", "json")
@@ -21,12 +21,13 @@ _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "[": "{[}", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
     DASH: "---", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "`": r"\textasciigrave{}", "·": r"$\cdot$", "±": r"$\pm$", "*": r"$^{*}$", "≤": r"$\le$", "≥": r"$\ge$",
-    "≠": r"$\ne$", "≈": r"$\approx$", "×": r"$\times$", "→": r"$\rightarrow$", "−": r"$-$", "∞": r"$\infty$",
-    "√": r"$\surd$", "°": r"$^{\circ}$", "²": r"$^{2}$", "…": r"\ldots{}", "Δ": r"$\Delta$", "ε": r"$\varepsilon$",
-    "σ": r"$\sigma$", "τ": r"$\tau$", "α": r"$\alpha$", "ρ": r"$\rho$",
+    "`": r"\textasciigrave{}", "·": r"$\cdot$", "±": r"$\pm$", "*": r"\textasteriskcentered{}", "≤": r"$\le$",
+    "≥": r"$\ge$", "≠": r"$\ne$", "≈": r"$\approx$", "×": r"$\times$", "→": r"$\rightarrow$", "−": r"$-$",
+    "∞": r"$\infty$", "√": r"$\surd$", "°": r"$^{\circ}$", "²": r"$^{2}$", "…": r"\ldots{}", "Δ": r"$\Delta$",
+    "ε": r"$\varepsilon$", "σ": r"$\sigma$", "τ": r"$\tau$", "α": r"$\alpha$", "ρ": r"$\rho$",
 }  # fmt: skip
 """Signs that a plain LaTeX document has other words for; letters of other alphabets stand as they are."""
+_LATEX_MARK = r"$^{*}$"
 _MINUS = re.compile(r"(?<![^\s\[(/])-(?=[\d.])")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f]+")
 _MARKDOWN = re.compile(r"[|\\*<`$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(\[:])|~(?=~)|(?<=~)~|&(?=#?\w+;)")
@@ -119,19 +120,20 @@ def escape_markdown(text: str) -> str:
 
 def to_latex(table: Table) -> str:
     r"""A `tabular` with the rules of the package booktabs; the notes follow in \footnotesize."""
-    layout = "".join("r" if column.numeric else "l" for column in table.columns)
+    numeric = [column.numeric for column in table.columns]
+    layout = "".join("r" if number else "l" for number in numeric)
     lines = [
         "% needs \\usepackage{booktabs}",
         f"\\begin{{tabular}}{{{layout}}}",
         "\\toprule",
         _latex_row([column.title for column in table.columns]),
         "\\midrule",
-        *(_latex_row(row, _styles(table, at)) for at, row in enumerate(table.rows)),
+        *(_latex_row(row, _styles(table, at), numeric) for at, row in enumerate(table.rows)),
         "\\bottomrule",
         "\\end{tabular}",
     ]
     if table.notes:
-        lines += ["", "{\\footnotesize", *(f"{escape_latex(note)}\\par" for note in table.notes), "}"]
+        lines += ["", "{\\footnotesize", *(f"{_latex_note(note)}\\par" for note in table.notes), "}"]
     return "\n".join(lines) + "\n"
 
 
@@ -183,9 +185,24 @@ def _md_row(cells: Sequence[str], styles: Sequence[str] = ()) -> str:
     return "| " + " | ".join(_styled(texts, styles, _MD_STYLES)) + " |"
 
 
-def _latex_row(cells: Sequence[str], styles: Sequence[str] = ()) -> str:
-    texts = [escape_latex(cell) for cell in cells]
+def _latex_row(cells: Sequence[str], styles: Sequence[str] = (), numeric: Sequence[bool] = ()) -> str:
+    texts = [
+        _latex_number(cell) if number else escape_latex(cell)
+        for cell, number in zip(cells, numeric or [False] * len(cells))
+    ]
     return " & ".join(_styled(texts, styles, _LATEX_STYLES)) + r" \\"
+
+
+def _latex_number(cell: str) -> str:
+    """A cell of numbers; only there an asterisk at the end is a mark. In a name it is a letter like others."""
+    number = cell.removesuffix(MARK)
+    return escape_latex(number) + (_LATEX_MARK if number != cell else "")
+
+
+def _latex_note(note: str) -> str:
+    """A note; one that explains the mark begins with it."""
+    rest = note.removeprefix(f"{MARK} differs from ")
+    return escape_latex(note) if rest == note else f"{_LATEX_MARK} differs from {escape_latex(rest)}"
 
 
 def _styled(texts: Sequence[str], styles: Sequence[str], forms: Mapping[str, str]) -> list[str]:
