@@ -108,6 +108,20 @@ def test_means_over_attributes_are_printed_with_their_intervals(run: AttributeRu
         assert one["mar_mean_low"] < one["mar_mean_high"]
 
 
+def test_means_of_maps_over_attributes_have_intervals(run: AttributeRun) -> None:
+    rows = run.attributes.to_pylist()
+    for one in run.sets.to_pylist():
+        for name, has_null in (("mar", True), ("regional_kl", True), ("placement_jsd", False)):
+            mine = [row for row in rows if row["set"] == one["set"] and row[name] is not None]
+            mean = one[f"{name}_mean"]
+            low, high = one[f"{name}_mean_low"], one[f"{name}_mean_high"]
+            assert mean == pytest.approx(sum(row[name] for row in mine) / len(mine))
+            assert low < high
+            widths = [row[f"{name}_high"] - row[f"{name}_low"] for row in mine]
+            assert high - low < 1.1 * sum(widths) / len(widths), "a mean varies no more than what it is of"
+            assert (one.get(f"{name}_mean_p") is not None) == has_null
+
+
 def test_maps(run: AttributeRun) -> None:
     maps = run.maps("far")
     assert maps["r_sad"].shape == (3, 8, 8)

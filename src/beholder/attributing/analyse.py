@@ -20,7 +20,7 @@ from beholder.metrics.attribute_lists import Attribute
 from beholder.records import Status
 from beholder.stats.correction import benjamini_hochberg
 from beholder.stats.map_sets import JudgedMap, MapSettings, judge_maps
-from beholder.stats.region_sets import judge_regions
+from beholder.stats.region_sets import JudgedRegions, judge_regions
 from beholder.stats.resample import Judged, judge
 from beholder.stats.score_sets import Density, ScoreSettings, judge_scores
 
@@ -172,10 +172,10 @@ def _add_maps(
                 rows[c]["map_status"] = rows[c]["placement_status"] = Status.NOT_ENOUGH_EVIDENCE.value
             continue
         judged = judge_maps(first, second, map_settings)
-        if not settings.by_class:  # classes have images of their own: their draws do not belong together
-            _add_mean_size(summary, judged, settings)
         _fill(arrays, chosen, first.sums.mean(), second.sums.mean(), judged, grid, settings)
         regional = judge_regions(ref.regions[own], gen.regions[own], map_settings, direction=str(settings.direction))
+        if not settings.by_class:  # classes have images of their own: their draws do not belong together
+            _add_map_means(summary, judged, regional, settings)
         for k, c in enumerate(chosen):
             _fill_regions(arrays, c, regional[k].cells)
             _add_map_row(rows[c], judged[k], settings)
@@ -183,11 +183,23 @@ def _add_maps(
     return arrays
 
 
-def _add_mean_size(summary: Row, judged: Sequence[JudgedMap], settings: AttributeSettings) -> None:
-    """The mean |R-SaD| over attributes, which share their draws."""
-    boot, null = (np.mean([one.mar_draws[k] for one in judged], axis=0) for k in (0, 1))
-    mean = np.mean([float(one.sizes["mar"].value) for one in judged])
-    _put(summary, "mar_mean", judge(mean, boot=boot, null=null, level=settings.level), None)
+def _add_map_means(
+    summary: Row, judged: Sequence[JudgedMap], regional: Sequence[JudgedRegions], settings: AttributeSettings
+) -> None:
+    """Means over attributes, which share their draws: |R-SaD|, KL by region, and JSD of the placement."""
+    draws = {
+        "mar": [(one.sizes["mar"].value, *one.mar_draws) for one in judged],
+        "regional_kl": [(one.mean.value, one.boot, one.null) for one in regional],
+    }
+    for name, own in draws.items():
+        value, boot, null = (np.mean([one[k] for one in own], axis=0) for k in range(3))
+        _put(summary, f"{name}_mean", judge(value, boot=boot, null=null, level=settings.level), None)
+    placed = [one for one in judged if one.placement]
+    if placed:
+        # Null draws of two attributes are made apart, so only the bootstrap can be averaged.
+        mean = np.mean([one.placement["jsd"].value for one in placed])
+        boot = np.mean([one.jsd_draws for one in placed], axis=0)
+        _put(summary, "placement_jsd_mean", judge(mean, boot=boot, level=settings.level), None)
 
 
 def _empty_maps(count: int, grid: tuple[int, int]) -> dict[str, np.ndarray]:
@@ -271,12 +283,10 @@ def _summarise(summary: Row, rows: Sequence[Row], ref: EncodedSet, gen: EncodedS
         return float(np.mean(values)) if values else None
 
     relevant = [row for row in rows if not row.get("irrelevant")]
-    summary.setdefault("sad_mean", mean("sad", rows))
-    summary.setdefault("mar_mean", mean("mar", rows))
+    for name in ("sad", "mar", "regional_kl", "placement_jsd"):
+        summary.setdefault(f"{name}_mean", mean(name, rows))
     summary |= {
         "sad_mean_relevant": mean("sad", relevant), "n_attributes": len(rows), "n_relevant": len(relevant),
-        "regional_kl_mean": mean("regional_kl", rows),
-        "placement_jsd_mean": mean("placement_jsd", rows),
         "significant_attributes": sum(1 for row in rows if row.get("sad_q") is not None and row["sad_q"] < 0.05),
     }  # fmt: skip
     summary["n_missing_ref"], summary["n_missing"] = _missing(ref), _missing(gen)
