@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +47,21 @@ def as_files(values: dict[str, dict[str, float]]) -> dict[str, Any]:
     return {**files, "naturalscore_1": {stem: f"{value:g}" for stem, value in values["natural"].items()}}
 
 
-def by_hand(values: dict[str, dict[str, float]], *, skip: tuple[str, ...] = ()) -> tuple[float, float]:
+def by_hand(
+    values: dict[str, dict[str, float]],
+    *,
+    skip: tuple[str, ...] = (),
+    seed: int = 0,
+    resamples: int = 1000,
+    level: float = 0.95,
+) -> tuple[float, float]:
     """Percentiles of the board's own sum over drawn videos, in percent, by the board's arithmetic draw for draw."""
     stems, sums = list(values["aes"]), []
-    for chosen in np.random.default_rng(0).integers(0, len(stems), size=(1000, len(stems))):
+    for chosen in np.random.default_rng(seed).integers(0, len(stems), size=(resamples, len(stems))):
         told = {key: [own[stems[at]] for at in chosen if stems[at] in own]
                 for key, own in values.items() if key not in skip}  # fmt: skip
         sums.append(100 * make_board(told, version="1.1", track="open").partial)
-    low, high = np.quantile(sums, [0.025, 0.975])
+    low, high = np.quantile(sums, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
@@ -114,6 +122,20 @@ def test_one_video_in_a_part_gives_none_and_says_why(tmp_path: Path) -> None:
     assert (number.low, number.high) == (None, None)
     assert number.note == "no interval: every mean needs two videos, one has 1"
     assert (number.n, number.unit) == (2, "video")
+
+
+def test_settings_of_the_command_count_without_a_run(beholder: Callable[..., Any], tmp_path: Path) -> None:
+    folder = write(tmp_path / "Model", as_files(videos()))
+    settings = ("--seed", "3", "--resamples", "150", "--level", "0.5")
+    done = beholder("bench", "opens2v", "--from-official", str(folder), *settings, "--as", "json")
+    assert done.exit_code == 0, done.stderr
+    numbers = json.loads(done.stdout)["protocol"]["tables"][0]["numbers"]
+    (told,) = [one for one in numbers if one["column"] == TOTAL and not one["source"]]
+    low, high = by_hand(videos(), seed=3, resamples=150, level=0.5)
+    assert (told["low"], told["high"]) == pytest.approx((low, high), abs=1e-9)
+    wrong = beholder("bench", "opens2v", "--from-official", str(folder), "--level", "2")
+    assert wrong.exit_code == 2
+    assert "level" in wrong.stderr
 
 
 def test_a_run_gives_its_settings_and_counts_what_is_missing() -> None:

@@ -122,7 +122,7 @@ def bench(
     protocol = protocol_with(name, {"segmenter": segmenter, "text": text, **own})
     check_export(protocol, export_official)
     if data is None:
-        put_official(protocol, form)
+        put_official(protocol, form, {"seed": seed, "resamples": resamples, "level": level})
         return
     metrics, _ = protocol_metrics(protocol, metric or [], only=only, model=model)
     given: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,27 @@ from beholder._file_names import file_name
 from beholder.cli.output import put, put_json, say, stdout_width
 
 
-def put_official(protocol: Any, form: str) -> None:
+def put_official(protocol: Any, form: str, intervals: Mapping[str, Any]) -> None:
     """Prints the tables of the folder that the protocol was given, without a run.
+
+    Args:
+        protocol: the protocol.
+        form: as `render_results`, or "json".
+        intervals: seed, resamples and level as they were given; None for the default.
 
     Raises:
         OptionError: it was given none.
+        InputError: an interval's setting that is none.
     """
+    from beholder.runs.config import make_config
+
     if not protocol.options.get("from_official"):
         raise OptionError(
             "bench needs DATA", got="none", fix="Name the data; opens2v also takes --from-official FOLDER"
         )
-    found = protocol.official_results()
+    given = {name: value for name, value in intervals.items() if value is not None}
+    config = make_config(given, source="the command")
+    found = protocol.official_results(seed=config.seed, resamples=config.resamples, level=config.level)
     if form == "json":
         put_json({"protocol": found.to_dict()})
         return

@@ -129,15 +129,22 @@ class OpenS2V(Protocol):
         found.counts = {"sub-tracks": tasks, "track": self.track}
         return found
 
-    def official_results(self) -> Results:
+    def official_results(self, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> Results:
         """The tables of the folder `from_official` alone: no run, nothing is scored.
+
+        Args:
+            seed: seed of the intervals.
+            resamples: their resamples.
+            level: their level.
 
         Raises:
             UserError: no folder, or none of OpenS2V's files in it.
         """
         folder = str(self.options["from_official"])
         files = read_official_folder(folder)
-        settings: dict[str, Any] = {"version": self.version, "track": self.track}
+        settings: dict[str, Any] = {
+            "version": self.version, "track": self.track, "seed": seed, "resamples": resamples, "level": level,
+        }  # fmt: skip
         tables = tuple(official_tables(files, renormalised=bool(self.options["renormalised"]), **settings))
         every = files.models.values()
         counts = {

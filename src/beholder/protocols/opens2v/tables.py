@@ -314,8 +314,10 @@ def why_table(rows: Rows) -> ResultTable:
     )  # fmt: skip
 
 
-def official_tables(files: OfficialFolder, *, version: str, track: str, renormalised: bool) -> Iterator[ResultTable]:
-    """The board of a folder of official files alone, and its sub-tracks."""
+def official_tables(
+    files: OfficialFolder, *, version: str, track: str, renormalised: bool, seed: int, resamples: int, level: float
+) -> Iterator[ResultTable]:
+    """The board of a folder of official files alone, and its sub-tracks; the last three are those of the intervals."""
     stems: list[str] = []
     methods: list[str] = []
     for model, own in files.models.items():
@@ -323,6 +325,7 @@ def official_tables(files: OfficialFolder, *, version: str, track: str, renormal
         stems += mine
         methods += [model or files.name] * len(mine)
     columns = {"id": stems, "stem": stems, "method": methods, "task": [subtrack_of(stem) for stem in stems]}
-    rows = Rows(Finished(len(stems), columns, ()), {}, files, version=version, track=track)
+    finished = Finished(len(stems), columns, (), seed=seed, resamples=resamples, level=level)
+    rows = Rows(finished, {}, files, version=version, track=track)
     yield board_table(rows, renormalised=renormalised)
     yield subtrack_table(rows)
