@@ -183,7 +183,8 @@ def run_protocol(
     # Until the new tables are whole there are none: those of older scores must not be taken for these.
     (run.path / FILE).unlink(missing_ok=True)
     results = make_results(protocol, run, own=own)
-    text = json.dumps({**results.to_dict(), "run": _stamp(run)}, indent=1, ensure_ascii=False, allow_nan=False)
+    written = {**results.to_dict(), "options": _chosen_options(protocol), "run": _stamp(run)}
+    text = json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(run.path / FILE, text.encode())
     return ProtocolRun(run, results)
 
@@ -214,15 +215,42 @@ def read_results(run: Run) -> Results | None:
     Raises:
         UserError: the file cannot be read.
     """
+    data = _written(run)
+    if data is None:
+        return None
+    results = Results.from_dict(data)
+    return results if data.get("run") == _stamp(run) else None
+
+
+def read_options(run: Run) -> Mapping[str, Any]:
+    """The protocol's own options that were given for the tables in a run's folder, other than the defaults.
+
+    Empty where there are no tables, and for those of a version that did not write its options down.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    found = (_written(run) or {}).get("options")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _written(run: Run) -> Any:
+    """What stands in a run's `protocol.json`; None where there is none."""
     path = run.path / FILE
     if not path.exists():
         return None
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{path} must be readable JSON", got=str(error), fix="Give the bench command again") from error
-    results = Results.from_dict(data)
-    return results if data.get("run") == _stamp(run) else None
+
+
+def _chosen_options(protocol: Protocol) -> dict[str, Any]:
+    """The options of a protocol that are not the defaults, JSON-ready."""
+    defaults = {option.name: option.default for option in protocol.info.options}
+    chosen = {name: value for name, value in protocol.options.items() if value != defaults.get(name)}
+    plain = (str, int, float, bool)
+    return {name: value if isinstance(value, plain) else str(value) for name, value in chosen.items()}
 
 
 def check_data(

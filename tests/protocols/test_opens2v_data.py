@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from beholder.protocol_runs import bench, check_data, finished_run, make_protoco
 from beholder.protocols.opens2v.board import PARTS
 from beholder.protocols.opens2v.data import subtrack_of
 from beholder.protocols.opens2v.official import read_official
+from beholder.reporting.commands import run_command
 
 ENTRIES: dict[str, Any] = {
     "singleobj_1": {"img_paths": ["Images/thing/cup/1.png"], "class_label": ["Cup"], "prompt": "a cup",
@@ -236,3 +238,20 @@ def test_a_run_without_smoothness_has_a_partial_sum_that_says_so(beholder: Calla
     assert own["Partial sum"]["value"] == pytest.approx(100 * 0.24 * 0.75)
     assert "Smoothness" in own["Partial sum"]["note"]
     assert "0.24" in own["Partial sum"]["note"] or "24" in own["Partial sum"]["note"]
+
+
+def test_the_options_of_a_board_are_in_the_command_that_makes_it_again(tmp_path: Path) -> None:
+    Judge(["4", "4", "4"])
+    data = dataset(dataset(tmp_path / "data"), name="Single-Domain_Eval.json")
+    clip(data / "videos" / "singleobj_1.webp")
+    files = write(tmp_path / "files", SAMPLE)
+    protocol = make_protocol("opens2v", {"from_official": str(files), "track": "single", "version": "1.0"})
+    found = bench(protocol, str(data), metrics=["natural_score(model=judge)"], only=True, out=str(tmp_path / "run"),
+                  store=str(tmp_path / "store"))  # fmt: skip
+    words = ["beholder", "bench", "opens2v", str(data), "--only", "-m", "natural_score(model=judge)",
+             "--track", "single", "--version", "1.0", "--from-official", str(files), "-o",
+             str(found.run.path)]  # fmt: skip
+    assert run_command(found.run) == shlex.join(words)
+    plain = bench("opens2v", str(data), metrics=["natural_score(model=judge)"], only=True, out=str(tmp_path / "plain"),
+                  store=str(tmp_path / "store"))  # fmt: skip
+    assert shlex.split(str(run_command(plain.run))) == [*words[:7], "-o", str(plain.run.path)], "defaults are not named"

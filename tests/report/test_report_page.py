@@ -307,6 +307,8 @@ def test_every_column_of_the_manifest_makes_slices(tmp_path: Path) -> None:
     assert list(report.groups)[:2] == ["prompt_id", "category"]
     assert {item.column for item in report.slices} == {"category"}  # groups of one prompt are too small
     assert "--by prompt_id --by category" in report.command
+    assert report.command.endswith(" --by category -o REPORT\n")
+    assert collect([run], seed=7, resamples=200).command.endswith(f"beholder report {run} --seed 7 -o REPORT\n")
     table = report.group_tables["category"]
     assert [head["title"] for head in table["columns"]] == [
         "category", "method", "quality", "Δ quality", "other", "Δ other",

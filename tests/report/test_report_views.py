@@ -138,6 +138,13 @@ def test_a_benchmark_is_made_again_by_bench(tmp_path: Path) -> None:
         f"beholder bench opens2v {folder} --only -m 'nexus_score(label=0.0)' "
         f"--model demo:emoji --seed 3 --resamples 200 -o {run}"
     )
+    results = json.loads((run / "protocol.json").read_text("utf-8"))
+    options = {"text": "class", "from_official": "its files", "renormalised": True}
+    (run / "protocol.json").write_text(json.dumps({**results, "options": options}), encoding="utf-8")
+    assert run_command(open_run_folder(run)) == (
+        f"beholder bench opens2v {folder} --only -m 'nexus_score(label=0.0)' --text class --from-official 'its files' "
+        f"--model demo:emoji --seed 3 --resamples 200 -o {run}"
+    )
 
 
 def test_attributes_are_data_not_pictures(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def collect(
     evaluations = [attributes_view(path) for path in folders]
     standing = [text for path in folders for text in attribute_blockers(path)]
     if not named:
-        return only_evaluations(evaluations, standing, report_commands([], baseline, evaluations=folders))
+        return only_evaluations(evaluations, standing, report_commands([], baseline, evaluations=folders, seed=seed))
     sources = _sources(opened(named), baseline)
     blockers = [text for run, name in zip(sources.runs, sources.names) for text in run_blockers(run, name)]
     labels, refused = comparable(sources.compared)
@@ -108,7 +108,7 @@ def collect(
     return Report(
         title=" · ".join(sources.names),
         facts=[_run_facts(run, name) for run, name in zip(sources.runs, sources.names)],
-        command=report_commands(sources.runs, baseline, by=asked, evaluations=folders),
+        command=report_commands(sources.runs, baseline, by=asked, evaluations=folders, seed=seed),
         sides=sources.sides,
         metrics=metrics,
         set_metrics=sets.metrics,
