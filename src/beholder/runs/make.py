@@ -92,8 +92,9 @@ def make_plain(
     pool: ThreadPoolExecutor,
     size: BatchSize,
     done: Done,
+    overlap: bool = True,
 ) -> Failures:
-    """Features with one row an item. Preparing runs two batches ahead of the model.
+    """Features with one row an item. Preparing runs two batches ahead of the model, or takes turns with it.
 
     Args:
         items: still media or texts by content key.
@@ -103,6 +104,7 @@ def make_plain(
         pool: decode threads.
         size: items in every batch.
         done: is handed each batch's keys and columns.
+        overlap: prepare while the model runs; False for a model that needs all processors itself.
 
     Returns:
         (status, reason) of the items that have no feature.
@@ -110,7 +112,7 @@ def make_plain(
     failures: Failures = {}
     keys: list[bytes] = []
     batch: list[Any] = []
-    for key, payload in prepared(items, prepare, pool, ahead=size.size):
+    for key, payload in prepared(items, prepare, pool, ahead=size.size, overlap=overlap):
         if isinstance(payload, NoValue):
             failures[key] = (Status(payload.status), payload.reason)
             continue
@@ -125,9 +127,13 @@ def make_plain(
 
 
 def prepared(
-    items: Mapping[bytes, Any], prepare: Prepare | None, pool: ThreadPoolExecutor, *, ahead: int
+    items: Mapping[bytes, Any], prepare: Prepare | None, pool: ThreadPoolExecutor, *, ahead: int, overlap: bool = True
 ) -> Iterator[tuple[bytes, Any]]:
-    """Items with what was prepared of them, or with the `NoValue` that says why there is none; in their order."""
+    """Items with what was prepared of them, or with the `NoValue` that says why there is none; in their order.
+
+    A model on the CPU uses all processors. Threads that decode meanwhile hold up one of its threads, and all others
+    wait for that one: without `overlap`, a batch is prepared by all processors, and then the model has them all.
+    """
     if prepare is None:
         yield from items.items()
         return
@@ -139,7 +145,12 @@ def prepared(
     step = max(1, ahead // 8)
     media = iter(items.values())
     slices = iter(lambda: list(itertools.islice(media, step)), [])
-    results = _map_ahead(prepare_all, slices, pool, ahead=2 * -(-ahead // step))
+    tasks = -(-ahead // step)
+    results = (
+        _map_ahead(prepare_all, slices, pool, ahead=2 * tasks)
+        if overlap
+        else _map_in_turns(prepare_all, slices, pool, at_once=tasks)
+    )
     yield from zip(items, itertools.chain.from_iterable(results), strict=True)
 
 
@@ -153,6 +164,15 @@ def attempt(prepare: Prepare, item: Any) -> Any:
         return error
     except Exception as error:
         return NoValue(Status.FAILED, f"preparing it raised {type(error).__name__}: {error}")
+
+
+def _map_in_turns(
+    function: Callable[[T], R], items: Iterable[T], pool: ThreadPoolExecutor, *, at_once: int
+) -> Iterator[R]:
+    """`map` in threads, in order, so many at a time; nothing runs while the results are used."""
+    source = iter(items)
+    while part := list(itertools.islice(source, at_once)):
+        yield from list(pool.map(function, part))
 
 
 def _map_ahead(function: Callable[[T], R], items: Iterable[T], pool: ThreadPoolExecutor, *, ahead: int) -> Iterator[R]:

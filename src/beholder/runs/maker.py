@@ -101,7 +101,10 @@ class FeatureMaker:
             )
         if isinstance(next(iter(items.values())), (VideoItem, DerivedItem, FeatureItem)):
             return make_several(items, looker, self._encode, pool=self._pool, size=size, ahead=ahead, done=done)
-        return make_plain(items, self._prepare_still, self._encode, pool=self._pool, size=size, done=done)
+        overlap = getattr(self._backend, "device", None) != "cpu"
+        return make_plain(
+            items, self._prepare_still, self._encode, pool=self._pool, size=size, done=done, overlap=overlap
+        )
 
     def _make_texts(self, items: Mapping[bytes, Any], *, size: BatchSize, done: Done) -> Failures:
         """Texts that the model pads to one length go through together, so that short ones cost little.
