@@ -234,6 +234,14 @@ def test_by_class(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
     theirs = [v for v, s, c in zip(scores["score: a cat"], scores["set"], scores["class_name"])
               if s == "reference" and c == "a cat"]  # fmt: skip
     assert table[0]["mean_difference"] == pytest.approx(np.mean(mine) - np.mean(theirs), abs=1e-6)
+    (whole,) = made.sets.to_pylist()
+    for name in ("sad", "mar", "regional_kl", "placement_jsd"):
+        have = [row for row in table if row.get(name) is not None]
+        assert whole[f"{name}_mean"] == pytest.approx(np.mean([row[name] for row in have]))
+        assert whole[f"{name}_mean_low"] < whole[f"{name}_mean_high"]
+        widths = [row[f"{name}_high"] - row[f"{name}_low"] for row in have]
+        assert whole[f"{name}_mean_high"] - whole[f"{name}_mean_low"] < 1.1 * np.mean(widths)
+    assert whole["sad_mean_relevant_low"] < whole["sad_mean_relevant_high"]
 
 
 def test_what_is_refused(sets: dict[str, Path], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from beholder.stats.map_sets import MOST_IMAGES, JudgedMap, MapSettings, MapUnit
 from beholder.stats.pair_draws import MOST_PAIR_UNITS, Side, pair_divergences
 from beholder.stats.region_sets import judge_regions
 from beholder.stats.resample import bootstrap_counts, deal, judge, split_marks
-from beholder.stats.score_sets import ScoreSettings, _Draws, judge_scores
+from beholder.stats.score_sets import Drawn, ScoreSettings, _Draws, draw_scores, judge_draws, judge_scores, mean_of
 
 FAST = ScoreSettings(resamples=200, permutations=300)
 MAPS = MapSettings(GRID, resamples=300, permutations=300)
@@ -452,3 +452,26 @@ def test_regions_of_groups_have_the_null_of_images() -> None:
     assert many.mean.null_mean == pytest.approx(float(few.mean.null_mean), rel=0.3)
     assert many.mean.p > 0.01
     assert few.mean.p > 0.01
+
+
+def test_the_mean_over_attributes_of_joint_draws_and_of_draws_that_belong_apart() -> None:
+    """One stream of random numbers must not make draws of separate images joint ones."""
+    rng = np.random.default_rng(2)
+    joint = rng.normal(size=4000)
+    parts = [Drawn(np.array(5.0), joint), Drawn(np.array(7.0), joint)]
+    together, apart = (mean_of(parts, ScoreSettings(level=0.9), apart=flag) for flag in (False, True))
+    assert together.value == apart.value == 6.0
+    wide, narrow = (float(one.high - one.low) for one in (together, apart) if one.high is not None)
+    assert wide == pytest.approx(2 * 1.645, rel=0.05)  # perfectly correlated: the mean scatters as each
+    assert narrow == pytest.approx(2 * 1.645 / np.sqrt(2), rel=0.05)  # independent
+    none = mean_of([Drawn(np.array(5.0), joint), Drawn(np.array(7.0))], ScoreSettings(), apart=False)
+    assert (none.value, none.low, none.p) == (6.0, None, None)
+
+
+def test_the_mean_of_given_attributes_is_that_of_their_columns() -> None:
+    rng = np.random.default_rng(5)
+    drawn = draw_scores(rng.random((60, 3)), rng.random((50, 3)), ScoreSettings(resamples=200, permutations=99))
+    every = mean_of([drawn["sad"].column(c) for c in range(3)], ScoreSettings(), apart=False)
+    whole = judge_draws(drawn, ScoreSettings())["sad_mean"]
+    for name in ("value", "low", "high", "null_mean", "null_level", "p"):
+        assert getattr(every, name) == pytest.approx(getattr(whole, name)), name

@@ -21,8 +21,8 @@ from beholder.records import Status
 from beholder.stats.correction import benjamini_hochberg
 from beholder.stats.map_sets import JudgedMap, MapSettings, judge_maps
 from beholder.stats.region_sets import JudgedRegions, judge_regions
-from beholder.stats.resample import Judged, judge
-from beholder.stats.score_sets import Density, ScoreSettings, judge_scores
+from beholder.stats.resample import Judged
+from beholder.stats.score_sets import Density, Drawn, ScoreSettings, draw_scores, judge_draws, mean_of
 
 LEAST = 3
 """Images that a set needs for a distribution."""
@@ -64,7 +64,7 @@ def compare_sets(
     pair_rows: list[Row] = []
     summary: Row = {"set": gen.name, "n_ref": int(ref.ok.sum()), "n_gen": int(gen.ok.sum())}
     if settings.by_class:
-        _add_scores_by_class(rows, ref, gen, settings)
+        _add_scores_by_class(rows, summary, ref, gen, settings)
     else:
         pair_rows = _add_scores(rows, summary, ref, gen, attributes, settings)
     maps = _add_maps(rows, summary, ref, gen, settings)
@@ -99,7 +99,8 @@ def _add_scores(
         row |= {"n_ref": counts[0], "n_gen": counts[1], **_evidence(counts, "scored images")}
     if min(counts) < LEAST:
         return []
-    found = judge_scores(sides[0], sides[1], score_settings(settings))
+    drawn = draw_scores(sides[0], sides[1], score_settings(settings))
+    found = judge_draws(drawn, score_settings(settings))
     for name in _SINGLE:
         for c, row in enumerate(rows):
             _put(row, name, found[name], c)
@@ -108,6 +109,7 @@ def _add_scores(
             _put(summary, name, found[name], None)
     if settings.score == "ra_clip_score":
         _add_relevance(rows, sides, settings)
+    _add_sad_of_relevant(summary, rows, [drawn["sad"].column(c) for c in range(len(rows))], settings)
     first, second = pairs(len(attributes))
     condition = condition_numbers(fit(sides[0], unit=settings.unit), floor=settings.floor)
     made = []
@@ -127,7 +129,20 @@ def _evidence(counts: Sequence[int], what: str) -> Row:
     return {"status": Status.NOT_ENOUGH_EVIDENCE.value, "reason": reason}
 
 
-def _add_scores_by_class(rows: list[Row], ref: EncodedSet, gen: EncodedSet, settings: AttributeSettings) -> None:
+def _add_sad_of_relevant(
+    summary: Row, rows: Sequence[Row], drawn: Sequence[Drawn], settings: AttributeSettings
+) -> None:
+    """Mean SAD over the attributes that are not flagged as irrelevant."""
+    chosen = [one for row, one in zip(rows, drawn, strict=True) if not row.get("irrelevant")]
+    if chosen:
+        mean = mean_of(chosen, score_settings(settings), apart=settings.by_class)
+        _put(summary, "sad_mean_relevant", mean, None)
+
+
+def _add_scores_by_class(
+    rows: list[Row], summary: Row, ref: EncodedSet, gen: EncodedSet, settings: AttributeSettings
+) -> None:
+    have, drawn = [], []
     for c, row in enumerate(rows):
         sides = [side.scored(row["attribute"])[:, [c]] for side in (ref, gen)]
         counts = [len(side) for side in sides]
@@ -135,11 +150,17 @@ def _add_scores_by_class(rows: list[Row], ref: EncodedSet, gen: EncodedSet, sett
         row |= {"n_ref": counts[0], "n_gen": counts[1], **_evidence(counts, what)}
         if min(counts) < LEAST:
             continue
-        found = judge_scores(sides[0], sides[1], score_settings(settings))
+        draws = draw_scores(sides[0], sides[1], score_settings(settings))
+        found = judge_draws(draws, score_settings(settings))
         for name in _SINGLE:
             _put(row, name, found[name], 0)
         if settings.score == "ra_clip_score":
             _add_relevance([row], sides, settings)
+        have.append(row)
+        drawn.append(draws["sad"].column(0))
+    if drawn:
+        _put(summary, "sad_mean", mean_of(drawn, score_settings(settings), apart=True), None)
+        _add_sad_of_relevant(summary, have, drawn, settings)
 
 
 def _add_relevance(rows: list[Row], sides: Sequence[np.ndarray], settings: AttributeSettings) -> None:
@@ -165,6 +186,8 @@ def _add_maps(
     arrays = _empty_maps(len(rows), grid)
     for name in ("regional_kl", "regional_kl_p", "regional_kl_q"):
         arrays[name] = np.full((len(rows), *regions_of(grid, settings.regions)), float(name != "regional_kl"))
+    every: list[JudgedMap] = []
+    everywhere: list[JudgedRegions] = []
     for own, (first, second) in enumerate(zip(ref.maps, gen.maps)):
         chosen = [own] if settings.by_class else list(range(len(rows)))
         if min(first.sums.n, second.sums.n) < LEAST:
@@ -174,32 +197,31 @@ def _add_maps(
         judged = judge_maps(first, second, map_settings)
         _fill(arrays, chosen, first.sums.mean(), second.sums.mean(), judged, grid, settings)
         regional = judge_regions(ref.regions[own], gen.regions[own], map_settings, direction=str(settings.direction))
-        if not settings.by_class:  # classes have images of their own: their draws do not belong together
-            _add_map_means(summary, judged, regional, settings)
+        every += judged
+        everywhere += regional
         for k, c in enumerate(chosen):
             _fill_regions(arrays, c, regional[k].cells)
             _add_map_row(rows[c], judged[k], settings)
             _put(rows[c], "regional_kl", regional[k].mean, None)
+    if every:
+        _add_map_means(summary, every, everywhere, settings)
     return arrays
 
 
 def _add_map_means(
     summary: Row, judged: Sequence[JudgedMap], regional: Sequence[JudgedRegions], settings: AttributeSettings
 ) -> None:
-    """Means over attributes, which share their draws: |R-SaD|, KL by region, and JSD of the placement."""
-    draws = {
-        "mar": [(one.sizes["mar"].value, *one.mar_draws) for one in judged],
-        "regional_kl": [(one.mean.value, one.boot, one.null) for one in regional],
-    }
-    for name, own in draws.items():
-        value, boot, null = (np.mean([one[k] for one in own], axis=0) for k in range(3))
-        _put(summary, f"{name}_mean", judge(value, boot=boot, null=null, level=settings.level), None)
-    placed = [one for one in judged if one.placement]
-    if placed:
+    """Means over attributes, from their draws: |R-SaD|, KL by region, and JSD of the placement."""
+    how = score_settings(settings)
+    parts = {
+        "mar": [Drawn(one.sizes["mar"].value, *one.mar_draws) for one in judged],
+        "regional_kl": [Drawn(one.mean.value, one.boot, one.null) for one in regional],
         # Null draws of two attributes are made apart, so only the bootstrap can be averaged.
-        mean = np.mean([one.placement["jsd"].value for one in placed])
-        boot = np.mean([one.jsd_draws for one in placed], axis=0)
-        _put(summary, "placement_jsd_mean", judge(mean, boot=boot, level=settings.level), None)
+        "placement_jsd": [Drawn(one.placement["jsd"].value, one.jsd_draws) for one in judged if one.placement],
+    }
+    for name, own in parts.items():
+        if own:
+            _put(summary, f"{name}_mean", mean_of(own, how, apart=settings.by_class), None)
 
 
 def _empty_maps(count: int, grid: tuple[int, int]) -> dict[str, np.ndarray]:
@@ -285,8 +307,9 @@ def _summarise(summary: Row, rows: Sequence[Row], ref: EncodedSet, gen: EncodedS
     relevant = [row for row in rows if not row.get("irrelevant")]
     for name in ("sad", "mar", "regional_kl", "placement_jsd"):
         summary.setdefault(f"{name}_mean", mean(name, rows))
+    summary.setdefault("sad_mean_relevant", mean("sad", relevant))
     summary |= {
-        "sad_mean_relevant": mean("sad", relevant), "n_attributes": len(rows), "n_relevant": len(relevant),
+        "n_attributes": len(rows), "n_relevant": len(relevant),
         "significant_attributes": sum(1 for row in rows if row.get("sad_q") is not None and row["sad_q"] < 0.05),
     }  # fmt: skip
     summary["n_missing_ref"], summary["n_missing"] = _missing(ref), _missing(gen)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +80,43 @@ class ScoreSettings:
         return PRINTED if self.density == "kde_legacy" else 1000.0 if self.legacy_scale else 1.0
 
 
+class Drawn(NamedTuple):
+    """A statistic with its draws; first axis of the draws: one draw.
+
+    Args:
+        value: the statistic on the whole sets.
+        boot, null: draws of the bootstrap and under no difference; None where none were made.
+        seen: the statistic as draws compute it, or None; see `resample.judge`.
+    """
+
+    value: np.ndarray
+    boot: np.ndarray | None = None
+    null: np.ndarray | None = None
+    seen: np.ndarray | None = None
+
+    def column(self, at: int) -> Drawn:
+        """One entry of a statistic (C,), as a statistic ()."""
+        return Drawn(*(None if part is None else part[..., at] for part in self))  # type: ignore[arg-type]
+
+
 def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings) -> dict[str, Judged]:
+    """Compares two sets of scores: `draw_scores` with intervals and nulls in place of draws.
+
+    Raises:
+        OptionError: sets of fewer than three images.
+    """
+    return judge_draws(draw_scores(ref, gen, settings), settings)
+
+
+def judge_draws(drawn: Mapping[str, Drawn], settings: ScoreSettings) -> dict[str, Judged]:
+    """Intervals and nulls from draws, by name."""
+    return {
+        name: judge(one.value, boot=one.boot, null=one.null, seen=one.seen, level=settings.level, signed=name in SIGNED)
+        for name, one in drawn.items()
+    }
+
+
+def draw_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings) -> dict[str, Drawn]:
     """Compares two sets of scores.
 
     Args:
@@ -111,11 +147,31 @@ def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings
     for name, value in values.items():
         scale = settings.scale if name in DIVERGENCES else 1.0
         of = [None if found is None else scale * found for found in (boot.get(name), null.get(name), seen.get(name))]
-        result[name] = judge(
-            scale * value, boot=of[0], null=of[1], seen=None if of[2] is None else of[2][0], level=settings.level,
-            signed=name in SIGNED,
-        )  # fmt: skip
+        result[name] = Drawn(scale * value, of[0], of[1], None if of[2] is None else of[2][0])
     return result
+
+
+def mean_of(parts: Sequence[Drawn], settings: ScoreSettings, *, apart: bool) -> Judged:
+    """The mean of statistics () of several attributes, with interval and null from the means of their draws.
+
+    Args:
+        parts: one an attribute, at least one.
+        settings: seed and level.
+        apart: True where every attribute has images of its own. Their draws were made by one stream of random numbers
+            and must not be taken for joint ones: each attribute's are put into an order of its own.
+    """
+
+    def mean(name: str) -> np.ndarray | None:
+        found = [getattr(one, name) for one in parts]
+        if any(one is None or not one.size for one in found):
+            return None
+        if apart and name in ("boot", "null"):
+            found = [np.random.default_rng([settings.seed, c]).permutation(one) for c, one in enumerate(found)]
+        result: np.ndarray = np.mean(found, axis=0)
+        return result
+
+    value = np.mean([one.value for one in parts])
+    return judge(value, boot=mean("boot"), null=mean("null"), seen=mean("seen"), level=settings.level)
 
 
 def _values(ref: np.ndarray, gen: np.ndarray, settings: ScoreSettings) -> dict[str, np.ndarray]:
