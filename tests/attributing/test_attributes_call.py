@@ -287,3 +287,24 @@ def test_the_command(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
     assert '"sad_null_level"' in again.stdout
     wrong = CliRunner().invoke(app, [*arguments, "--density", "box"])
     assert wrong.exit_code == 2
+
+
+def test_options_of_maps_and_scale_on_the_command_line(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
+    def table(name: str, *more: str) -> AttributeRun:
+        out = tmp_path / name
+        done = CliRunner().invoke(app, [
+            "attributes", "--real", str(sets["ref"]), "--gen", f"far={sets['far']}", "--attributes", "faces", "-q",
+            "-o", str(out), "--model", "demo:emoji", "--store", store, "--resamples", "20", "--permutations", "19",
+            *more,
+        ])  # fmt: skip
+        assert done.exit_code == 0, done.output
+        return AttributeRun(out)
+
+    plain, scaled = table("plain", "--regions", "2"), table("scaled", "--legacy-scale", "--map-images", "5")
+    assert plain.maps("far")["regional_kl"].shape[1:] == (2, 2)
+    first, second = (run.attributes.to_pylist()[0] for run in (plain, scaled))
+    assert second["sad"] == pytest.approx(1000 * first["sad"], rel=1e-6)
+    assert (first["map_null"], second["map_null"]) == ("permutation", "centred-bootstrap")
+    wrong = CliRunner().invoke(app, ["attributes", "--real", "a", "--gen", "b", "--attributes", "faces", "-o",
+                                     str(tmp_path / "x"), "--regions", "0"])  # fmt: skip
+    assert wrong.exit_code == 2

@@ -74,6 +74,15 @@ def choose_hf(names: Iterable[str]) -> Choice:
     return Choice(weights, tuple(others), (*missing, *processor.missing))
 
 
+def choose_plain(names: Iterable[str], needed: Iterable[str], also: Iterable[str] = ()) -> Choice:
+    """Weights in transformers' layout with some files that are needed and some that are taken where they are."""
+    have, needed = set(names), tuple(needed)
+    weights = choose_weights(have)
+    lost = [] if weights else ["model.safetensors or pytorch_model.bin"]
+    others = tuple(name for name in (*needed, *also) if name in have)
+    return Choice(weights, others, (*lost, *(name for name in needed if name not in have)))
+
+
 def choose_hf_weights(names: Iterable[str]) -> Choice:
     """Weights and configuration only: for a model whose tokenizer and preprocessing stand elsewhere."""
     whole = choose_hf(names)

@@ -27,7 +27,7 @@ from beholder.backends.describing import (
     plain_card,
 )
 from beholder.backends.devices import choose_device, release_memory
-from beholder.backends.files import Choice, choose_weights, read_json
+from beholder.backends.files import Choice, choose_plain, read_json
 from beholder.backends.hf_config import image_config
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
@@ -71,22 +71,13 @@ class DinoEngine(FolderEngine):
         return _describe(parsed, found, dtype)
 
     def choose(self, names: Iterable[str]) -> Choice:
-        return _choose(names)
+        return choose_plain(names, ("config.json", "preprocessor_config.json"))
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageEncoder:
         return DinoEncoder(model, device=device)
 
 
 HF_DINO = DinoEngine()
-
-
-def _choose(names: Any) -> Choice:
-    have = set(names)
-    weights = choose_weights(have)
-    needed = ("config.json", "preprocessor_config.json")
-    missing = [] if weights else ["model.safetensors or pytorch_model.bin"]
-    missing += [name for name in needed if name not in have]
-    return Choice(weights, tuple(name for name in needed if name in have), tuple(missing))
 
 
 def _describe(parsed: ModelName, found: hub.Found, dtype: str) -> ResolvedModel:

@@ -21,7 +21,7 @@ from beholder.backends.describing import (
     describe_files,
 )
 from beholder.backends.devices import choose_device, release_memory
-from beholder.backends.files import Choice, choose_weights, read_json
+from beholder.backends.files import Choice, choose_plain, read_json
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.segment.fit import CLIP, Fit, read_fit
 from beholder.backends.tensors import to_numpy, to_torch
@@ -39,11 +39,7 @@ _FIT = Fit("square", (960, 960), "bilinear", *CLIP)
 
 def choose(names: Any) -> Choice:
     """Weights, configuration and preprocessing; no text goes in, so no tokenizer."""
-    have = set(names)
-    weights = choose_weights(have)
-    others = tuple(name for name in ("config.json", "preprocessor_config.json") if name in have)
-    lost = [] if weights else ["model.safetensors or pytorch_model.bin"]
-    return Choice(weights, others, (*lost, *([] if "config.json" in have else ["config.json"])))
+    return choose_plain(names, ("config.json",), also=("preprocessor_config.json",))
 
 
 class Owlv2Engine(FolderEngine):

@@ -26,7 +26,7 @@ from beholder.backends.describing import (
     plain_card,
 )
 from beholder.backends.devices import choose_device, release_memory
-from beholder.backends.files import Choice, choose_weights, read_json
+from beholder.backends.files import Choice, choose_plain, read_json
 from beholder.backends.hf_dino import FAMILIES as DINO
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.preprocess import OPENAI_MEAN, OPENAI_STD
@@ -103,21 +103,13 @@ class VBenchEngine(FolderEngine):
         )
 
     def choose(self, names: Iterable[str]) -> Choice:
-        return _choose(names)
+        return choose_plain(names, ("config.json",))  # what the files say of preprocessing is not asked
 
     def load(self, model: ResolvedModel, *, device: str) -> ImageEncoder:
         return VBenchEncoder(model, device=device)
 
 
 VBENCH = VBenchEngine()
-
-
-def _choose(names: Any) -> Choice:
-    """Weights and configuration; what the files say of preprocessing is not asked."""
-    weights = choose_weights(set(names))
-    missing = [] if weights else ["model.safetensors or pytorch_model.bin"]
-    missing += [] if "config.json" in names else ["config.json"]
-    return Choice(weights, ("config.json",) if "config.json" in names else (), tuple(missing))
 
 
 class VBenchEncoder:

@@ -33,11 +33,6 @@ class RunMedia:
             self._root = Root(self._places["root"]) if os.path.isdir(self._places["root"]) else None
             self._bases = self._bases if self._root is not None else []
 
-    @property
-    def has_input(self) -> bool:
-        """Whether the run's input was found and read."""
-        return bool(self._samples)
-
     def visuals(self, row_id: str, output: str | None, references: Sequence[str] | None) -> Visuals:
         """The media of one row."""
         sample = self._samples.get(row_id)

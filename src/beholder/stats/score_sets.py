@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from beholder._errors import OptionError
-from beholder.functional.densities import SPREAD_FLOOR, sad_kde, scott, smoothing, spread
+from beholder.functional.densities import sad_kde, smoothing
 from beholder.functional.divergence import (
     FLOOR,
     Direction,
@@ -23,15 +23,11 @@ from beholder.functional.divergence import (
 from beholder.functional.legacy_density import PRINTED, pad_legacy, sad_legacy
 from beholder.functional.pair_densities import pad_kde
 from beholder.functional.score_sums import Gaussian, fit
+from beholder.stats.drawn_shares import distance_nodes, drawn_shares, drawn_variances, score_grid, smoothed_shares
 from beholder.stats.pair_draws import MOST_PAIR_UNITS, Side, pair_divergences
 from beholder.stats.resample import MOST_UNITS, Judged, bootstrap_counts, deal, judge, split_marks
 
 Density = Literal["gaussian", "kde", "kde_legacy"]
-HISTOGRAM_POINTS = 256
-_FINEST = 512
-_FINE = 0.75
-"""Steps of the grid of kernel densities, in bandwidths of the narrower set, down to a grid of `_FINEST` points."""
-_SAME_WIDTH = 0.01
 DIVERGENCES = frozenset({"sad", "pad", "dependence", "sad_mean", "pad_mean", "dependence_mean"})
 SIGNED = frozenset({"mean_difference", "dependence", "dependence_mean"})
 
@@ -255,8 +251,8 @@ class _Draws:
         self.marks = [marks, 1.0 - marks]
         self.groups = [*groups, together]
         fine = settings.density == "kde"
-        self.grids = [_grid(pooled[:, c], (ref[:, c], gen[:, c]), fine=fine) for c in range(pooled.shape[1])]
-        self.nodes = [_nodes(pooled[:, c]) for c in range(pooled.shape[1])]
+        self.grids = [score_grid(pooled[:, c], (ref[:, c], gen[:, c]), fine=fine) for c in range(pooled.shape[1])]
+        self.nodes = [distance_nodes(pooled[:, c]) for c in range(pooled.shape[1])]
 
     def boot(self) -> dict[str, np.ndarray]:
         if not self.settings.resamples:
@@ -318,9 +314,9 @@ class _Draws:
         """W1, JSD and SaD by kernels of draws, attribute by attribute, from shares on a grid."""
         columns: dict[str, list[np.ndarray]] = {"w1": [], "jsd": [], "sad_kde": []}
         for c, (grid, width) in enumerate(self.grids):
-            sides = _drawn_shares(parts, c, grid)
+            sides = drawn_shares(parts, c, grid)
             if self.settings.companions:
-                fine = _drawn_shares(parts, c, self.nodes[c])
+                fine = drawn_shares(parts, c, self.nodes[c])
                 apart = np.abs(np.cumsum(fine[0] - fine[1], axis=1)[:, :-1])
                 columns["w1"].append(apart @ np.diff(self.nodes[c]))
             smooth = smoothing(grid, width)
@@ -328,87 +324,15 @@ class _Draws:
             smoothed = [side / side.sum(axis=1, keepdims=True) for side in smoothed]
             columns["jsd"].append(jensen_shannon(smoothed[0], smoothed[1]))
             if self.settings.density == "kde":
-                columns["sad_kde"].append(self._kde(sides, [_drawn_variances(part, c) for part in parts], grid))
+                columns["sad_kde"].append(self._kde(sides, [drawn_variances(part, c) for part in parts], grid))
         return {name: np.stack(values, axis=1) for name, values in columns.items() if values}
 
     def _kde(self, sides: list[np.ndarray], variances: list[np.ndarray], grid: np.ndarray) -> np.ndarray:
         """(draws,) SaD by kernels, each draw smoothed with the kernel of its own spread."""
         logs = []
         for side, variance, rows in zip(sides, variances, self.sets):
-            density = np.maximum(_smoothed(side, variance, grid, len(rows)), 1e-300)
+            density = np.maximum(smoothed_shares(side, variance, grid, len(rows)), 1e-300)
             logs.append(np.log(density / density.sum(axis=1, keepdims=True)))
         first, second = (logs[1], logs[0]) if self.settings.direction == "gen||ref" else (logs[0], logs[1])
         values: np.ndarray = np.maximum((np.exp(first) * (first - second)).sum(axis=1), 0.0)
         return values
-
-
-def _drawn_variances(part: tuple[np.ndarray, np.ndarray, np.ndarray], c: int) -> np.ndarray:
-    """(draws,) variances of attribute c (mean of squares), of the scores themselves: a coarse grid would blur them."""
-    rows, groups, counts = part
-    own = np.where(groups >= 0, rows[groups, c] - rows[:, c].mean(), 0.0)
-    sums = counts @ np.stack([(groups >= 0).sum(axis=1), own.sum(axis=1), np.square(own).sum(axis=1)], axis=1)
-    found: np.ndarray = np.maximum(sums[:, 2] / sums[:, 0] - np.square(sums[:, 1] / sums[:, 0]), 0.0)
-    return found
-
-
-def _smoothed(shares: np.ndarray, variance: np.ndarray, grid: np.ndarray, n: int) -> np.ndarray:
-    """(draws, points) shares of n scores smoothed; draws whose bandwidths agree to 1 % share one."""
-    widths = scott(n) * np.sqrt(variance * (n / (n - 1.0)) + SPREAD_FLOOR**2)
-    steps = np.rint(np.log(widths) / _SAME_WIDTH).astype(np.int64)
-    found = np.empty_like(shares)
-    for level in np.unique(steps):
-        own = steps == level
-        found[own] = shares[own] @ smoothing(grid, float(np.exp(level * _SAME_WIDTH)))
-    return found
-
-
-def _grid(values: np.ndarray, sides: tuple[np.ndarray, np.ndarray], *, fine: bool) -> tuple[np.ndarray, float]:
-    """A grid over pooled scores, and the bandwidth that both sets share for the JSD.
-
-    A `fine` grid resolves the narrower set's own kernel too, as far as `_FINEST` points do.
-    """
-    width = scott(min(map(len, sides))) * float(np.sqrt(values.var(ddof=1) + 1e-6))
-    low, high = values.min() - 3 * width, values.max() + 3 * width
-    points = HISTOGRAM_POINTS
-    if fine:
-        narrow = min(scott(len(side)) * spread(side) for side in sides)
-        points = int(np.clip(np.ceil((high - low) / (_FINE * narrow)), points, _FINEST))
-    return np.linspace(low, high, points), width
-
-
-def _nodes(values: np.ndarray) -> np.ndarray:
-    """Points for W1: all pooled scores where they are few, else their quantiles, so that crowded scores stay apart."""
-    nodes = np.unique(values)
-    if len(nodes) > HISTOGRAM_POINTS:
-        nodes = np.unique(np.quantile(values, np.linspace(0.0, 1.0, HISTOGRAM_POINTS)))
-    return nodes if len(nodes) > 1 else np.array([nodes[0], nodes[0] + 1.0])
-
-
-def _drawn_shares(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], c: int, grid: np.ndarray) -> list[np.ndarray]:
-    """(draws, points) of both sides: shares of attribute c on a grid."""
-    found = [counts @ _unit_shares(rows[:, c], groups, grid) for rows, groups, counts in parts]
-    return [shares / shares.sum(axis=1, keepdims=True) for shares in found]
-
-
-def _unit_shares(values: np.ndarray, groups: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """(units, points): each unit's scores shared between the two points of the grid around them; means are kept."""
-    units, points = len(groups), len(grid)
-    there = groups >= 0
-    rows = np.broadcast_to(np.arange(units)[:, None], groups.shape)[there]
-    own = values[groups[there]]
-    left = np.clip(np.searchsorted(grid, own, side="right") - 1, 0, points - 2)
-    codes, part = rows * points + left, (own - grid[left]) / (grid[left + 1] - grid[left])
-    shares = np.bincount(codes, weights=1.0 - part, minlength=units * points)
-    shares += np.bincount(codes + 1, weights=part, minlength=units * points)
-    return shares.reshape(units, points)
-
-
-def as_direction(text: str) -> Direction:
-    """A direction by name.
-
-    Raises:
-        OptionError: there is no such direction.
-    """
-    if text not in get_args(Direction):
-        raise OptionError(f"direction must be one of: {', '.join(get_args(Direction))}", got=repr(text))
-    return cast("Direction", text)
