@@ -175,6 +175,7 @@ def test_what_is_chosen_in_the_page_is_a_slice_with_means_and_intervals(opened: 
         assert page.inner_text("#selection") == ""
         page.select_option("#by-category", label="dogs")
         page.locator("#selection summary").click()
+        until(page, "document.querySelector('#selection tbody tr') !== null")  # it is filled once it has opened
         found = rows(page, "#selection")
         assert [row[:2] for row in found] == [
             ["base", "chosen"],
