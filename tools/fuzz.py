@@ -14,10 +14,12 @@ import importlib.util
 import io
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import warnings
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -99,10 +101,14 @@ def container(data: bytes) -> None:
 
 
 def journal(data: bytes) -> None:
-    """Any bytes as the journal of a run: frames that are whole, and nothing else."""
+    """Any bytes as the journal of a run; behind a byte that says so, as the header or the rows of a sound frame."""
     from beholder._errors import StoreError
     from beholder.runs.journal import Journal
 
+    if data[:1] in (b"\1", b"\2"):
+        parts = (data[1:], b"") if data[:1] == b"\1" else (b'{"chunk": "a"}', data[1:])
+        body = b"".join(parts)
+        data = struct.pack("<4sIQI", b"BHJ1", len(parts[0]), len(parts[1]), zlib.crc32(body)) + body
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "journal.bin")
         path.write_bytes(data)
@@ -146,10 +152,18 @@ def seeds(name: str) -> list[bytes]:
         return [buffer.getvalue()]
     if name == "container":
         return [b"\0\0\0\x14ftypisom\0\0\0\0isom\0\0\0\x08mdat", b"\x1a\x45\xdf\xa3\x80", b"RIFF\4\0\0\0AVI "]
-    return [b"BHJ1" + bytes(16)]
+    if name == "journal":
+        import pyarrow as pa
+
+        sink = pa.BufferOutputStream()
+        rows = pa.table({"id": ["a", "b"], "score": [1.0, None], "frames": [[1], []]})
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        return [b"BHJ1" + bytes(16), b'\1{"chunk": "a", "rows": 1}', b"\2" + sink.getvalue().to_pybytes()]
+    raise ValueError(f"there are no inputs to begin {name} with")
 
 
-def fuzz(name: str, seconds: int, corpus: str, out: str) -> None:
+def fuzz(name: str, seconds: int, seed: int, corpus: str, out: str) -> None:
     """Runs one target until its time is over or something is found; never returns."""
     import atheris
 
@@ -163,6 +177,7 @@ def fuzz(name: str, seconds: int, corpus: str, out: str) -> None:
         Path(corpus, f"seed-{at}").write_bytes(data)
     limits = [
         f"-max_total_time={seconds}",
+        f"-seed={seed}",
         "-rss_limit_mb=2048",
         "-timeout=20",
         "-max_len=4096",
@@ -176,6 +191,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", choices=[*TARGETS, []], help="all when none is named")
     parser.add_argument("--seconds", type=int, default=20, help="time of each target")
+    parser.add_argument("--seed", type=int, default=0, help="draws of the same inputs again; 0 for others each time")
     parser.add_argument("--out", default=".", help="folder for inputs that break something")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -185,11 +201,12 @@ def main() -> int:
         return 0
     if asked.here:
         with tempfile.TemporaryDirectory() as corpus:
-            fuzz(names[0], asked.seconds, corpus, asked.out)
+            fuzz(names[0], asked.seconds, asked.seed, corpus, asked.out)
     worst = 0
     for name in names:
         # libFuzzer ends its process, so each target has one of its own.
-        command = [sys.executable, __file__, name, "--here", "--seconds", str(asked.seconds), "--out", asked.out]
+        settings = ["--seconds", str(asked.seconds), "--seed", str(asked.seed), "--out", asked.out]
+        command = [sys.executable, __file__, name, "--here", *settings]
         done = subprocess.run(command, capture_output=True, text=True)
         runs = next((line.split()[-1] for line in done.stderr.splitlines() if "number_of_executed_units" in line), "?")
         sys.stdout.write(f"{name}: {runs} inputs, {'nothing found' if done.returncode == 0 else 'FOUND SOMETHING'}\n")

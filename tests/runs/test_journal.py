@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from beholder._errors import StoreError
 from beholder.runs.journal import Journal
 
 
@@ -70,3 +73,45 @@ def test_a_flipped_bit_ends_the_journal_before_its_frame(tmp_path: Path, at: int
     path.write_bytes(data)
     with Journal(path, write=False) as journal:
         assert [frame.header["chunk"] for frame in journal.frames()] == ["a"]
+
+
+def frame(text: bytes, payload: bytes) -> bytes:
+    """A frame with a sound checksum, whatever is in it."""
+    return struct.pack("<4sIQI", b"BHJ1", len(text), len(payload), zlib.crc32(text + payload)) + text + payload
+
+
+@pytest.mark.parametrize("text", [b"\xff", b"{", b"[]", b"7", b"{}", b'{"chunk": 7}', b"[" * 100_000])
+def test_a_sound_frame_of_another_kind_is_refused_and_kept(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "journal.bin"
+    path.write_bytes(frame(text, b""))
+    before = path.read_bytes()
+    for write in (False, True):
+        with pytest.raises(StoreError, match="frames that this version of beholder wrote"):
+            Journal(path, write=write)
+    assert path.read_bytes() == before
+
+
+def stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()
+
+
+NO_TABLES = [
+    b"",
+    b"no table",
+    b"\xff\xff\xff\xff\x10\0\0\0" + bytes(16),
+    stream(batch(1)).replace(b"score", b"sc\xf3re"),
+    stream(pa.record_batch({"id": ["abc"]})).replace(b"abc", b"a\xffc"),
+]
+
+
+@pytest.mark.parametrize("payload", NO_TABLES)
+def test_a_frame_without_a_table_is_refused_when_it_is_read(tmp_path: Path, payload: bytes) -> None:
+    path = tmp_path / "journal.bin"
+    path.write_bytes(frame(b'{"chunk": "a"}', payload))
+    with Journal(path, write=False) as journal:
+        (found,) = journal.frames()
+        with pytest.raises(StoreError, match="frames that this version of beholder wrote"):
+            journal.read(found)

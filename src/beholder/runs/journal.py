@@ -43,6 +43,9 @@ class Journal:
     Args:
         path: the file; made when it is missing and `write` is True.
         write: True to append.
+
+    Raises:
+        StoreError: a frame with a sound checksum that no journal of this version has.
     """
 
     def __init__(self, path: Path, *, write: bool = True) -> None:
@@ -53,7 +56,11 @@ class Journal:
         self._writes = write
         self._synced = time.monotonic()
         self._frames: dict[str, Frame] = {}
-        end = self._scan()
+        try:
+            end = self._scan()
+        except BaseException:
+            self._file.close()
+            raise
         if write:
             self._file.truncate(end)
         self._end = end
@@ -73,9 +80,26 @@ class Journal:
             body = self._file.read(header_size + payload_size)
             if zlib.crc32(body) != crc:
                 return offset
-            header = json.loads(body[:header_size])
+            header = self._header(body[:header_size])
             self._frames[header["chunk"]] = Frame(offset, header)
             offset += _HEAD.size + len(body)
+
+    def _header(self, text: bytes) -> dict[str, Any]:
+        try:
+            header = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._foreign(error) from error
+        if not isinstance(header, dict) or not isinstance(header.get("chunk"), str):
+            raise self._foreign("a header without a chunk key")
+        return header
+
+    def _foreign(self, found: object) -> StoreError:
+        # A fitting checksum means that this is no damage: cutting such a frame off could lose somebody's work.
+        return StoreError(
+            f"{self.path} must hold frames that this version of beholder wrote",
+            got=f"a frame with a sound checksum and other content: {found}",
+            fix="Read it with the version that wrote it, or score into another folder",
+        )
 
     def find(self, chunk: str) -> Frame | None:
         """The newest frame of a chunk key, or None."""
@@ -112,12 +136,21 @@ class Journal:
         return frame
 
     def read(self, frame: Frame) -> pa.Table:
-        """The rows of a frame."""
+        """The rows of a frame.
+
+        Raises:
+            StoreError: it holds no table, or one whose columns are not sound.
+        """
         self._file.seek(frame.offset)
         _, header_size, payload_size, _ = _HEAD.unpack(self._file.read(_HEAD.size))
         self._file.seek(header_size, os.SEEK_CUR)
-        with pa.ipc.open_stream(self._file.read(payload_size)) as reader:
-            return reader.read_all()
+        try:
+            with pa.ipc.open_stream(self._file.read(payload_size)) as reader:
+                table = reader.read_all()
+            table.validate(full=True)
+        except (pa.ArrowException, ValueError, OSError) as error:
+            raise self._foreign(error) from error
+        return table
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows of all frames, one table a frame."""
