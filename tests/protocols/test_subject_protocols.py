@@ -232,6 +232,23 @@ def test_published_columns_are_shown_for_metrics_of_this_run_only(tmp_path: Path
     assert {number.column for number in paper.numbers if number.is_published} == {"Rec CLIP-I", "Gen CLIP-I"}
 
 
+@pytest.mark.parametrize(
+    ("metric", "column"),
+    [
+        ("clip_i(model=fake, reduce=max)", "clip_i(reduce=max)"),
+        ("clip_i(model=fake, reduce=first, as=front)", "front"),
+        ("clip_i_seg(model=fake, segmenter=masks, segment=both)", "clip_i_seg(segment=both)"),
+        ("clip_i_seg(model=fake, segmenter=masks, invert=true)", "clip_i_seg(invert=true)"),
+        ("clip_i_seg(model=fake, segmenter=masks, fill=white)", "CLIP-I-Seg"),
+    ],
+)
+def test_another_quantity_does_not_stand_under_the_papers_name(tmp_path: Path, metric: str, column: str) -> None:
+    found = run(knowcus(tmp_path), tmp_path, metrics=[metric], only=True)
+    paper = found.results.table("paper")
+    assert paper.columns == (f"Rec {column}", f"Gen {column}")
+    assert any(number.is_published for number in paper.numbers) == (column == "CLIP-I-Seg")
+
+
 def test_counts_come_from_the_data_and_are_printed(made: Any) -> None:
     counts = made.results.counts
     assert counts["outputs"] == 20

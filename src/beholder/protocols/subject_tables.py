@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from beholder._identity import OptionValue, format_spec, parse_spec
 from beholder.protocols.base import Finished, MetricUse, Scored
 from beholder.protocols.results import Number, ResultTable
 from beholder.protocols.subject_rows import GENERATION, RECONSTRUCTION
@@ -32,6 +33,8 @@ NAMES: Mapping[str, str] = {
     "clip_i": "CLIP-I", "clip_i_seg": "CLIP-I-Seg", "clip_t": "CLIP-T", "pick_score": "Pick Score", "dino_i": "DINO-I",
     "dino_i_seg": "DINO-I-Seg",
 }  # fmt: skip
+_PAPERS: Mapping[str, OptionValue] = {"reduce": "mean", "segment": "pred", "invert": False}
+"""Options that the paper's words settle; another value makes another quantity."""
 _SHORT = {RECONSTRUCTION: "Rec", GENERATION: "Gen"}
 _AGGREGATES = ("macro", "micro", "pairs", "skip", "zero", "unsegmented", "seg_found", "over_seeds")
 _ALL = "(all outputs)"
@@ -216,7 +219,20 @@ def _methods(finished: Finished) -> list[Any]:
 
 
 def _column(finished: Finished, scored: Scored, task: Any, *, alone: bool) -> str:
-    """The paper's name of a metric in a task; labels where one metric stands twice."""
+    """The paper's name of a metric in a task; labels where one metric stands twice, or is not what the paper names."""
     twins = sum(other.name == scored.name for other in finished.metrics)
-    name = scored.label if twins > 1 else NAMES.get(scored.name, scored.label)
+    name = scored.label if twins > 1 else _variant(scored) or NAMES.get(scored.name, scored.label)
     return name if alone or task is None else f"{_SHORT.get(task, task)} {name}"
+
+
+def _variant(scored: Scored) -> str | None:
+    """The name of a metric whose options make another quantity than the paper's words; None where they do not.
+
+    The closest reference alone, masked references or the background are no CLIP-I(-Seg), and must not stand in its
+    column above published values.
+    """
+    options = parse_spec(scored.identity).options
+    changed = {key: options[key] for key, plain in _PAPERS.items() if options.get(key, plain) != plain}
+    if not changed:
+        return None
+    return scored.label if scored.label != scored.name else format_spec(scored.name, changed)
