@@ -317,6 +317,17 @@ def test_wrong_options_are_refused(name: str) -> None:
 
 
 @by_name
+def test_truth_values_are_taken_as_the_card_prints_them(name: str) -> None:
+    for option in METRICS.get(name).info.options:
+        if option.kind == "bool":
+            for value in (True, False):
+                asked = make_metric(parse_spec(f"{name}({option.name}={value})"))
+                assert asked.options[option.name] is value
+            with pytest.raises(OptionError, match="must be of type bool"):
+                make_metric(MetricSpec(name, {option.name: "yes"}))
+
+
+@by_name
 def test_the_manual_names_every_metric_and_option(name: str) -> None:
     text = DOCS.read_text(encoding="utf-8")
     assert f"## `{name}`" in text
