@@ -49,6 +49,14 @@ GOLDEN_IMAGE = [0.875524, -6.554219, 12.292902]
 GOLDEN_TEXT = [2.348396, 6.325435, 3.358057]
 
 
+def test_an_item_has_the_same_bits_in_any_place_of_any_batch() -> None:
+    encoder, picture = FakeEncoder(dim=16), noise_picture(9, 9)
+    items = np.stack([encoder.prepare_image(picture)] * 8)
+    assert len(np.unique(encoder.encode_images(items), axis=0)) == 1
+    assert len(np.unique(encoder.encode_texts(["a cat"] * 8)["embedding"], axis=0)) == 1
+    assert np.array_equal(encoder.encode_images(items[:3]), encoder.encode_images(items)[:3])
+
+
 def test_one_changed_pixel_changes_the_embedding() -> None:
     encoder, picture = FakeEncoder(), noise_picture(50, 50)
     changed = picture.pixels.copy()

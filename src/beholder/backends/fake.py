@@ -105,7 +105,7 @@ class FakeEncoder:
     def encode_images(self, batch: np.ndarray) -> np.ndarray:
         """(n, 65) uint8 from `prepare_image` to (n, dim) float32."""
         features = batch[:, 1:].astype(np.float32) / np.float32(127.5) - np.float32(1.0)
-        embeddings: np.ndarray = features @ self._image_matrix
+        embeddings = _product(features, self._image_matrix)
         embeddings[batch[:, 0] == _ZERO] = 0.0
         if self._images:
             for row, item in enumerate(batch):
@@ -119,7 +119,7 @@ class FakeEncoder:
         embedding = self.encode_images(batch)
         samples = batch[:, 1 : 1 + _SAMPLES].astype(np.float32) / np.float32(127.5) - np.float32(1.0)
         shown = np.stack([np.roll(samples, at, axis=1) for at in range(16)], axis=1)
-        patches = shown @ self._image_matrix[:_SAMPLES]
+        patches = _product(shown, self._image_matrix[:_SAMPLES])
         attention = np.full((len(batch), 16, 16), 1 / 16, dtype=np.float16)
         return {
             "embedding": embedding, "embedding_bypassed": embedding[:, ::-1].copy(),
@@ -132,7 +132,7 @@ class FakeEncoder:
         if self._fail is not None and any(self._fail in text for text in texts):
             raise RuntimeError(f"the fake encoder fails on texts that contain {self._fail!r}, as asked")
         coded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        embeddings = self._text_features(coded) @ self._text_matrix
+        embeddings = _product(self._text_features(coded), self._text_matrix)
         if self._texts or self._zero is not None:
             self._override(texts, embeddings)
         n_tokens = np.asarray([len(text.split()) + 2 for text in texts], dtype=np.int32)
@@ -241,6 +241,16 @@ def _vector(what: str, vector: Sequence[float], dim: int) -> np.ndarray:
     if array.shape != (dim,):
         raise OptionError(f"the vector of {what!r} must have {dim} numbers", got=str(array.shape))
     return array
+
+
+def _product(features: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Their product in float32, the same for an item in any place of any batch.
+
+    Some processors' kernels of float32 products add up a row in an order that depends on the row's place; in float64
+    what that changes is far below the last bit that is kept.
+    """
+    made: np.ndarray = (features.astype(np.float64) @ matrix.astype(np.float64)).astype(np.float32)
+    return made
 
 
 def _checksums(data: bytes | memoryview) -> bytes:
