@@ -29,7 +29,7 @@ from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.own_networks import assign_weights
 from beholder.backends.places import Place
 from beholder.backends.preprocess import Preprocessing
-from beholder.backends.tensors import normalise, to_torch
+from beholder.backends.tensors import normalise, on_device, stacked
 from beholder.backends.torch_io import read_states
 from beholder.media.base import Picture
 from beholder.records import ModelCard
@@ -133,7 +133,7 @@ class ArtScorer:
         network = load_network(state, name=model.asked, dtype=model.dtype)
         self._network: Any = network.to(self._device)
         self._dtype = next(self._network.parameters()).dtype
-        self._table = to_torch(_PIXELS["train"].table()).to(self._device)
+        self._table = on_device(_PIXELS["train"].table(), self._device)
 
     def prepare(self, pictures: Sequence[Picture], resize: str = "train") -> np.ndarray:
         """(3, h, w) uint8: 224×224 for `train`, short side 224 for `readme`; thread-safe."""
@@ -160,7 +160,7 @@ class ArtScorer:
             by_shape.setdefault(visual.shape, []).append(row)
         with torch.inference_mode():
             for rows in by_shape.values():
-                batch = to_torch(np.stack([visuals[row] for row in rows])).to(self._device)
+                batch = on_device(stacked([visuals[row] for row in rows], self._device), self._device)
                 pixels = normalise(batch, self._table).to(self._dtype)
                 scores[rows] = self._network(pixels)[:, 0].float().cpu().numpy()
         return Made({"score": scores})

@@ -17,7 +17,7 @@ from beholder.backends.base import Made, ResolvedModel
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.hf_text import find_ending, load_tokenizer
 from beholder.backends.preprocess import Preprocessing
-from beholder.backends.tensors import normalise, to_numpy, to_torch
+from beholder.backends.tensors import normalise, on_device, stacked, to_numpy
 from beholder.backends.torch_io import quiet_transformers
 from beholder.functional.answers import form_ids, read_logits
 from beholder.media.base import Picture
@@ -85,7 +85,7 @@ class T5AnswerScorer:
         self.batch, self.pair_batch = (8, 8) if on_cpu else (32, 16)
         self.constants: Mapping[str, float] = {}
         self._pixels = Preprocessing.from_json(model.preprocessing)
-        self._table = to_torch(self._pixels.table()).to(self._device)
+        self._table = on_device(self._pixels.table(), self._device)
         self._tokenizer = PromptTokenizer(self.folder)
         self._language: Any = None
         self._build()
@@ -145,7 +145,7 @@ class T5AnswerScorer:
         """What `_see` makes of each visual, in batches."""
         seen: list[Any] = []
         for start in range(0, len(visuals), self.batch):
-            stack = to_torch(np.stack(visuals[start : start + self.batch])).to(self._device)
+            stack = on_device(stacked(visuals[start : start + self.batch], self._device), self._device)
             seen += list(self._see(normalise(stack, self._table).to(self._language.dtype)))
         return seen
 

@@ -35,7 +35,7 @@ from beholder.backends.devices import LARGE, choose_device, release_memory
 from beholder.backends.files import choose_hf, list_files, read_json
 from beholder.backends.gme_pixels import PatchPicture
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
-from beholder.backends.tensors import to_numpy, to_torch
+from beholder.backends.tensors import on_device, to_numpy
 from beholder.backends.torch_io import load_transformers
 from beholder.backends.vlm_processor import image_settings
 from beholder.media.base import Picture
@@ -199,7 +199,7 @@ class GmeEncoder:
             tokens = torch.tensor(ids, device=self._device)
             embedded = self._network.get_input_embeddings()(tokens)
             if patches is not None:
-                pixels = to_torch(patches).to(self._device, self._network.dtype)
+                pixels = on_device(patches, self._device).to(self._network.dtype)
                 seen = _visual(self._network, pixels, torch.tensor(grids, device=self._device))
                 mask = (tokens == self._pad)[..., None].expand_as(embedded)
                 embedded = embedded.masked_scatter(mask, seen.to(embedded.dtype))

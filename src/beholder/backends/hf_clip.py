@@ -46,7 +46,7 @@ from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.patch_pass import hf_fault, hf_tower, patch_columns
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
-from beholder.backends.tensors import normalise, projected, to_numpy, to_torch
+from beholder.backends.tensors import normalise, on_device, projected, to_numpy
 from beholder.backends.torch_io import load_transformers, read_constants
 from beholder.media.base import Picture
 from beholder.records import ModelCard
@@ -213,7 +213,7 @@ class HFClipEncoder:
         padding = text["padding"]
         self._lengths = np.asarray([text["context_length"]] if isinstance(padding, str) else padding)
         self._network: Any = self._load(model).to(self._device)
-        self._table = to_torch(self._pixels.table()).to(self._device)
+        self._table = on_device(self._pixels.table(), self._device)
         self.constants: Mapping[str, float] = dict(model.constants)
 
     def _load(self, model: ResolvedModel) -> Any:
@@ -231,7 +231,7 @@ class HFClipEncoder:
         import torch
 
         with torch.inference_mode():
-            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._network.dtype)
+            pixels = normalise(on_device(batch, self._device), self._table).to(self._network.dtype)
             return to_numpy(projected(self._network.get_image_features(pixel_values=pixels)))
 
     def encode_patches(self, batch: np.ndarray) -> Columns:
@@ -239,7 +239,7 @@ class HFClipEncoder:
         import torch
 
         with torch.inference_mode():
-            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._network.dtype)
+            pixels = normalise(on_device(batch, self._device), self._table).to(self._network.dtype)
             return patch_columns(hf_tower(self._network), pixels)
 
     def text_lengths(self, texts: Sequence[str]) -> list[int]:
@@ -265,9 +265,9 @@ class HFClipEncoder:
         """Some of the texts, all of them padded to one length."""
         import torch
 
-        inputs = {"input_ids": to_torch(tokens.ids[rows, :length]).to(self._device)}
+        inputs = {"input_ids": on_device(tokens.ids[rows, :length], self._device)}
         if self._family.uses_mask:
-            inputs["attention_mask"] = to_torch(tokens.mask[rows, :length]).to(self._device)
+            inputs["attention_mask"] = on_device(tokens.mask[rows, :length], self._device)
         with torch.inference_mode():
             return to_numpy(projected(self._network.get_text_features(**inputs)))
 

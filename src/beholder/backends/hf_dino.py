@@ -31,7 +31,7 @@ from beholder.backends.files import Choice, choose_plain, read_json
 from beholder.backends.hf_config import image_config
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
-from beholder.backends.tensors import normalise, to_numpy, to_torch
+from beholder.backends.tensors import normalise, on_device, to_numpy
 from beholder.backends.torch_io import load_transformers
 from beholder.media.base import Picture
 from beholder.records import ModelCard
@@ -124,7 +124,7 @@ class DinoEncoder:
         family = FAMILIES[str(model.details["model_type"])]
         network = load_transformers(model, family.class_name, build=family.build, may_be_extra=family.may_be_extra)
         self._network: Any = network.to(self._device)
-        self._table = to_torch(self._pixels.table()).to(self._device)
+        self._table = on_device(self._pixels.table(), self._device)
 
     def prepare_image(self, picture: Picture) -> np.ndarray:
         """(3, h, w) uint8; thread-safe."""
@@ -135,7 +135,7 @@ class DinoEncoder:
         import torch
 
         with torch.inference_mode():
-            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._network.dtype)
+            pixels = normalise(on_device(batch, self._device), self._table).to(self._network.dtype)
             return to_numpy(self._network(pixel_values=pixels).last_hidden_state[:, 0])
 
     def close(self) -> None:

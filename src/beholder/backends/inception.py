@@ -27,7 +27,7 @@ from beholder.backends.hashes import beholder_cache
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.own_networks import assign_weights
 from beholder.backends.places import Place
-from beholder.backends.tensors import to_numpy, to_torch
+from beholder.backends.tensors import on_device, to_numpy
 from beholder.backends.torch_io import read_states
 from beholder.media.base import Picture
 
@@ -122,7 +122,7 @@ class InceptionEncoder:
         import torch
 
         with torch.inference_mode():
-            pixels = (to_torch(batch).to(self._device) - 128.0) / 128.0
+            pixels = (on_device(batch, self._device) - 128.0) / 128.0
             return to_numpy(self._network(pixels.to(self._dtype)))
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from beholder.backends.base import Made, ResolvedModel
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.preprocess import Preprocessing
-from beholder.backends.tensors import normalise, to_numpy, to_torch
+from beholder.backends.tensors import normalise, on_device, stacked, to_numpy
 from beholder.media.base import Picture
 from beholder.records import Status
 
@@ -74,7 +74,7 @@ class PairMatcher:
         self.device = str(self._device)
         self.batch, self.pair_batch = (8, 16) if self._device.type == "cpu" else (32, 128)
         self._pixels = Preprocessing.from_json(model.preprocessing)
-        self._table = to_torch(self._pixels.table()).to(self._device)
+        self._table = on_device(self._pixels.table(), self._device)
         folder = Path(model.locations.get("processor") or model.location)
         length = int(model.preprocessing["text"]["context_length"])
         self._tokenizer = HFTokenizer(folder, length=length, extra_tokens=extra_tokens, kind=tokenizer)
@@ -149,7 +149,7 @@ class PairMatcher:
         seen: Any = None
         for start in range(0, len(used), self.batch):
             chosen = used[start : start + self.batch]
-            pixels = to_torch(np.stack([visuals[at] for at in chosen])).to(self._device)
+            pixels = on_device(stacked([visuals[at] for at in chosen], self._device), self._device)
             states = self._network.look(normalise(pixels, self._table).to(self._network.dtype))
             if seen is None:
                 seen = states.new_zeros((len(visuals), *states.shape[1:]))
@@ -160,7 +160,7 @@ class PairMatcher:
         values = np.zeros(len(rows), dtype=np.float32)
         for start in range(0, len(rows), self.pair_batch):
             part = slice(start, start + self.pair_batch)
-            image = seen[to_torch(images[part]).to(self._device)]
+            image = seen[on_device(images[part], self._device)]
             values[part] = to_numpy(self._network.logits(image, *self._inputs(tokens, rows[part])))
         return values
 
@@ -172,7 +172,7 @@ class PairMatcher:
             return np.zeros(0, np.float32), np.zeros(0, bool)
         used, place = np.unique(images, return_inverse=True)
         pictures = [
-            to_numpy(self._network.image_vectors(seen[to_torch(part).to(self._device)]))
+            to_numpy(self._network.image_vectors(seen[on_device(part, self._device)]))
             for part in np.array_split(used, range(self.batch, len(used), self.batch))
         ]
         everything = np.arange(len(tokens.n_tokens))
@@ -189,8 +189,8 @@ class PairMatcher:
 
     def _inputs(self, tokens: Tokens, rows: np.ndarray) -> tuple[Any, Any]:
         return (
-            to_torch(tokens.ids[rows]).to(self._device),
-            to_torch(tokens.mask[rows].astype(bool)).to(self._device),
+            on_device(tokens.ids[rows], self._device),
+            on_device(tokens.mask[rows].astype(bool), self._device),
         )
 
 

@@ -22,7 +22,7 @@ from beholder.backends.names import ModelName, parse_name
 from beholder.backends.open_clip_recipe import Recipe, check_supported, find_recipe, need_package, pixels_of
 from beholder.backends.patch_pass import open_clip_fault, open_clip_tower, patch_columns
 from beholder.backends.preprocess import Preprocessing
-from beholder.backends.tensors import normalise, projected, to_numpy, to_torch
+from beholder.backends.tensors import normalise, on_device, projected, to_numpy
 from beholder.backends.torch_io import check_keys, read_constants, read_states
 from beholder.media.base import Picture
 from beholder.records import ModelCard
@@ -155,7 +155,7 @@ class OpenClipEncoder:
         self._tokenize = _make_tokenizer(model)
         self._network: Any = _load_network(model).to(self._device)
         self._dtype = next(self._network.parameters()).dtype
-        self._table = to_torch(self._pixels.table()).to(self._device)
+        self._table = on_device(self._pixels.table(), self._device)
         self.constants: Mapping[str, float] = dict(model.constants)
 
     def prepare_image(self, picture: Picture) -> np.ndarray:
@@ -167,7 +167,7 @@ class OpenClipEncoder:
         import torch
 
         with torch.inference_mode():
-            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._dtype)
+            pixels = normalise(on_device(batch, self._device), self._table).to(self._dtype)
             return to_numpy(projected(self._network.encode_image(pixels, normalize=False)))
 
     def encode_patches(self, batch: np.ndarray) -> Columns:
@@ -175,7 +175,7 @@ class OpenClipEncoder:
         import torch
 
         with torch.inference_mode():
-            pixels = normalise(to_torch(batch).to(self._device), self._table).to(self._dtype)
+            pixels = normalise(on_device(batch, self._device), self._table).to(self._dtype)
             return patch_columns(open_clip_tower(self._network, self.model.asked), pixels)
 
     def encode_texts(self, texts: Sequence[str]) -> Columns:
@@ -183,7 +183,7 @@ class OpenClipEncoder:
 
         tokens = self._tokenize(texts)
         with torch.inference_mode():
-            embedding = self._network.encode_text(to_torch(tokens.ids).to(self._device), normalize=False)
+            embedding = self._network.encode_text(on_device(tokens.ids, self._device), normalize=False)
         return {
             "embedding": to_numpy(projected(embedding)), "n_tokens": tokens.n_tokens, "truncated": tokens.truncated,
         }  # fmt: skip

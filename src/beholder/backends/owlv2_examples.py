@@ -24,7 +24,7 @@ from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import Choice, choose_plain, read_json
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.segment.fit import CLIP, Fit, read_fit
-from beholder.backends.tensors import to_numpy, to_torch
+from beholder.backends.tensors import on_device, to_numpy
 from beholder.backends.torch_io import load_transformers
 from beholder.functional.boxes import suppress
 from beholder.media.base import Picture
@@ -118,7 +118,7 @@ class Owlv2Detector:
                 seen[at] = (flat, to_numpy(self._network.box_predictor(flat, grid)[0]))
             for at, example in pairs:
                 flat, places = seen[at]
-                query = to_torch(example[None, None]).to(self._device, flat.dtype)
+                query = on_device(example[None, None], self._device).to(flat.dtype)
                 logits, _ = self._network.class_predictor(image_feats=flat, query_embeds=query)
                 found = to_numpy(logits[0, :, 0].float().sigmoid())
                 mine, score = _boxes(places, found, visuals[at][1])
@@ -134,7 +134,7 @@ class Owlv2Detector:
 
     def _look(self, prepared: np.ndarray) -> tuple[Any, Any]:
         """(1, places, width) features of one picture, and the same as a map."""
-        pixels = to_torch(np.ascontiguousarray(prepared[None])).to(self._device, self._network.dtype)
+        pixels = on_device(np.ascontiguousarray(prepared[None]), self._device).to(self._network.dtype)
         grid = self._network.image_embedder(pixel_values=pixels)[0]
         return grid.reshape(1, -1, grid.shape[-1]), grid
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,38 @@ def to_torch(array: np.ndarray) -> Any:
     import torch
 
     return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def stacked(rows: Sequence[np.ndarray], device: Any) -> np.ndarray:
+    """Rows of one shape as one array; where a CUDA GPU is to read it, in page-locked memory.
+
+    A GPU reads such memory by itself, at the full speed of the bus. Of ordinary memory the driver first makes such a
+    copy, in pieces, and the program waits for it.
+    """
+    if _is_cuda(device):
+        import torch
+
+        try:
+            first = torch.from_numpy(np.asarray(rows[0]))
+            room = torch.empty((len(rows), *first.shape), dtype=first.dtype, pin_memory=True).numpy()
+        except (RuntimeError, TypeError):
+            # Memory that may be locked is limited on some machines, and torch does not know all of numpy's types.
+            return np.stack(rows)
+        return np.stack(rows, out=room)
+    return np.stack(rows)
+
+
+def on_device(array: np.ndarray, device: Any) -> Any:
+    """A numpy array as a torch tensor on a device.
+
+    To a CUDA GPU it is copied without waiting: what is computed from it there stands behind the copy in the same queue,
+    and page-locked memory is not used again by torch before the copy is done.
+    """
+    return to_torch(array).to(device, non_blocking=_is_cuda(device))
+
+
+def _is_cuda(device: Any) -> bool:
+    return str(device).startswith("cuda")
 
 
 def to_numpy(tensor: Any) -> np.ndarray:

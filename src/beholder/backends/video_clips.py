@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from beholder.backends.preprocess import Preprocessing
-from beholder.backends.tensors import normalise, to_torch
+from beholder.backends.tensors import normalise, on_device, stacked
 from beholder.media.base import Picture
 from beholder.media.sampling import frame_indices
 
@@ -25,5 +25,5 @@ def prepare_clip(pictures: Sequence[Picture], pixels: Preprocessing, frames: int
 
 def clip_tensor(clips: Sequence[np.ndarray], table: Any) -> Any:
     """Prepared clips to (n, frames, 3, h, w) float32 on the table's device."""
-    stack = to_torch(np.stack(clips)).to(table.device)
+    stack = on_device(stacked(clips, table.device), table.device)
     return normalise(stack.flatten(0, 1), table).unflatten(0, stack.shape[:2])

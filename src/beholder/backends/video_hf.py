@@ -29,7 +29,7 @@ from beholder.backends.hf_config import token_limit
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
-from beholder.backends.tensors import projected, to_numpy, to_torch
+from beholder.backends.tensors import on_device, projected, to_numpy
 from beholder.backends.torch_io import load_transformers, read_constants
 from beholder.backends.video_clips import clip_tensor, prepare_clip
 from beholder.media.base import Picture
@@ -161,7 +161,7 @@ class _HFVideoModel:
         self._tokenizer = HFTokenizer(Path(model.location), length=length)
         name = _KINDS[str(model.details["model_type"])][1]
         self._network: Any = load_transformers(model, name).to(self._device)
-        self._table = to_torch(self._pixels.table()).to(self._device)
+        self._table = on_device(self._pixels.table(), self._device)
 
     def prepare(self, pictures: Sequence[Picture]) -> np.ndarray:
         """(frames, 3, h, w) uint8; see `prepare_clip`."""
@@ -192,7 +192,7 @@ class VideoPrismEncoder(_HFVideoModel):
         import torch
 
         tokens = self._tokenizer(texts)
-        ids, mask = (to_torch(part).to(self._device) for part in (tokens.ids, tokens.mask))
+        ids, mask = (on_device(part, self._device) for part in (tokens.ids, tokens.mask))
         with torch.inference_mode():
             embedding = to_numpy(projected(self._network.get_text_features(input_ids=ids, attention_mask=mask)))
         return {"embedding": embedding, "n_tokens": tokens.n_tokens, "truncated": tokens.truncated}
@@ -234,7 +234,7 @@ class XCLIPMatcher(_HFVideoModel):
                     mine = np.flatnonzero(numbers == start + at)
                     if not len(mine):
                         continue
-                    wanted = plain[to_torch(rows[mine]).to(self._device)][None]
+                    wanted = plain[on_device(rows[mine], self._device)][None]
                     told = wanted + self._network.prompts_generator(wanted, patches[at : at + 1])
                     cosines = cosine_similarity(videos[at][None, None].float(), told.float(), dim=-1)
                     values[mine] = to_numpy(cosines[0])
@@ -243,7 +243,7 @@ class XCLIPMatcher(_HFVideoModel):
     def _texts(self, ids: np.ndarray) -> Any:
         """(n, t) ids to (n, d), before any video. The tower is causal, so padding behind the end needs no mask."""
         network = self._network
-        pooled = network.text_model(input_ids=to_torch(ids).to(self._device)).pooler_output
+        pooled = network.text_model(input_ids=on_device(ids, self._device)).pooler_output
         return network.text_projection(pooled)
 
     def _look(self, visuals: Sequence[Any]) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ from beholder.backends.hashes import file_sha256, remembered_constants
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing
-from beholder.backends.tensors import to_numpy, to_torch
+from beholder.backends.tensors import on_device, to_numpy
 from beholder.backends.torch_io import read_states
 from beholder.backends.video_clips import clip_tensor, prepare_clip
 from beholder.media.base import Picture
@@ -175,7 +175,7 @@ class OwnVideoModel:
         self.batch, self.pair_batch, self.text_batch = (4, 8, 64) if on_cpu else (16, 32, 256)
         folder = Path(model.locations["tokenizer"])
         self._tokenizer = HFTokenizer(folder, length=family.text_length, kind="BertTokenizer")
-        self._table = to_torch(PIXELS.table()).to(self._device)
+        self._table = on_device(PIXELS.table(), self._device)
         part = importlib.import_module(family.network)
         state = read_states(Path(model.location) / str(name) for name in model.details["weights"])
         kept, sizes = fit_state(state, part.SIZES.of, rename=part.rename, extras=part.EXTRAS, name=model.asked)
@@ -257,7 +257,7 @@ class OwnVideoModel:
         logits = []
         for start in range(0, len(rows), self.pair_batch):
             some = slice(start, start + self.pair_batch)
-            text, clip = (to_torch(part[some]).to(self._device) for part in (rows, numbers))
+            text, clip = (on_device(part[some], self._device) for part in (rows, numbers))
             logits.append(self._network.match(hidden[text], mask[text], clips[clip]).float())
         both = torch.cat(logits)
         return both[:, 1] - both[:, 0]
@@ -265,8 +265,8 @@ class OwnVideoModel:
     def _cosines(self, hidden: Any, parts: Any, rows: np.ndarray, numbers: np.ndarray) -> Any:
         from torch.nn.functional import cosine_similarity
 
-        texts = self._network.project_text(hidden).float()[to_torch(rows).to(self._device)]
-        clips = parts.float()[to_torch(numbers).to(self._device)]
+        texts = self._network.project_text(hidden).float()[on_device(rows, self._device)]
+        clips = parts.float()[on_device(numbers, self._device)]
         return cosine_similarity(clips, texts[:, None], dim=-1).mean(1)
 
     def _see(self, visuals: Sequence[Any]) -> Any:
@@ -280,7 +280,7 @@ class OwnVideoModel:
                 f"the tokenizer of {self.model.asked} must belong to its weights",
                 got=f"token {largest} where there are {known} embeddings",
             )
-        ids, mask = (to_torch(part).to(self._device) for part in (tokens.ids, tokens.mask))
+        ids, mask = (on_device(part, self._device) for part in (tokens.ids, tokens.mask))
         return self._network.read(ids, mask), mask
 
 

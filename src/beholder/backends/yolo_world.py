@@ -32,7 +32,7 @@ from beholder.backends.files import Choice, choose_weights, list_files, read_jso
 from beholder.backends.letterbox import GRAY, SIDE, Letter, letterbox
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
-from beholder.backends.tensors import normalise, to_numpy, to_torch
+from beholder.backends.tensors import normalise, on_device, stacked, to_numpy
 from beholder.functional.boxes import suppress
 from beholder.media.base import Picture
 from beholder.records import ModelCard
@@ -180,7 +180,7 @@ class YoloWorldDetector:
             CLIPVisionModelWithProjection, config, own, name=f"the CLIP of {model.asked}", dtype=model.dtype
         ).to(self._device)
         self._pixels = Preprocessing.from_json(model.preprocessing["example"])
-        self._table = to_torch(self._pixels.table()).to(self._device)
+        self._table = on_device(self._pixels.table(), self._device)
         self._reversed = model.preprocessing["order"] == "BGR"
 
     def prepare(self, pictures: Sequence[Picture]) -> Letter:
@@ -192,7 +192,7 @@ class YoloWorldDetector:
         """(width,) float32: the class embedding of an example."""
         import torch
 
-        pixels = to_torch(self._pixels.to_uint8(picture.pixels)[None]).to(self._device)
+        pixels = on_device(self._pixels.to_uint8(picture.pixels)[None], self._device)
         with torch.inference_mode():
             seen = self._clip(pixel_values=normalise(pixels, self._table).to(self._clip.dtype)).image_embeds
             return to_numpy(self._network.prompt(seen)[0])
@@ -203,10 +203,10 @@ class YoloWorldDetector:
 
         boxes, scores = [], []
         with torch.inference_mode():
-            stack = to_torch(np.stack([visual.pixels for visual in visuals])).to(self._device)
+            stack = on_device(stacked([visual.pixels for visual in visuals], self._device), self._device)
             dtype = next(self._network.parameters()).dtype
             maps = self._network.look(stack.permute(0, 3, 1, 2).to(dtype) / 255)
-            guide = to_torch(np.stack([example for _, example in pairs])).to(self._device, dtype)[:, None]
+            guide = on_device(np.stack([example for _, example in pairs]), self._device).to(dtype)[:, None]
             rows = torch.tensor([at for at, _ in pairs], device=self._device)
             found, places = self._network.find([level[rows] for level in maps], guide)
             found, places = to_numpy(found), to_numpy(places)

@@ -12,6 +12,7 @@ import numpy as np
 from beholder._errors import NoValue
 from beholder.backends.base import ImageEncoder, Made
 from beholder.backends.kinds import Kind
+from beholder.backends.tensors import stacked
 from beholder.media.base import DecodeOptions, Medium
 from beholder.runs.batching import BatchSize, Done, Failures
 from beholder.runs.looking import DerivedItem, FeatureItem, Looker, Still, VideoItem, still_pictures
@@ -166,10 +167,13 @@ class FeatureMaker:
     def _encode(self, units: Sequence[Any]) -> Any:
         if self.kind.name == "image_embedding":
             encoder: ImageEncoder = self._backend
-            return {"embedding": encoder.encode_images(np.stack(units))}
+            return {"embedding": encoder.encode_images(self._stacked(units))}
         if self.kind.name == "patches":
-            return self._backend.encode_patches(np.stack(units))
+            return self._backend.encode_patches(self._stacked(units))
         return self._method(list(units), **self._rest)
+
+    def _stacked(self, units: Sequence[Any]) -> np.ndarray:
+        return stacked(units, getattr(self._backend, "device", None))
 
     def _call_pairs(self, units: Sequence[Any], pairs: Sequence[tuple[int, Any]]) -> Any:
         if all(isinstance(text, str) for _, text in pairs):

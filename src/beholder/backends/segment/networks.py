@@ -21,7 +21,7 @@ from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.segment.common import Instances
 from beholder.backends.segment.fit import CLIP, HALF, IMAGENET, Fit
-from beholder.backends.tensors import to_numpy, to_torch
+from beholder.backends.tensors import on_device, to_numpy
 from beholder.backends.torch_io import load_transformers
 from beholder.records import Status
 
@@ -107,7 +107,7 @@ class Part:
 
     def pixels(self, prepared: np.ndarray) -> Any:
         """A prepared picture as a batch of one on the device."""
-        return to_torch(np.ascontiguousarray(prepared[None])).to(self._device).to(self.dtype)
+        return on_device(np.ascontiguousarray(prepared[None]), self._device).to(self.dtype)
 
     def tokens(self, text: str, *, padded: bool = True) -> dict[str, Any]:
         """`input_ids` and `attention_mask` of one text, (1, n)."""
@@ -115,8 +115,8 @@ class Part:
         found = self.tokenizer([text])
         end = self.tokenizer.length if padded else int(found.n_tokens[0])
         return {
-            "input_ids": to_torch(found.ids[:, :end]).to(self._device),
-            "attention_mask": to_torch(found.mask[:, :end]).to(self._device),
+            "input_ids": on_device(found.ids[:, :end], self._device),
+            "attention_mask": on_device(found.mask[:, :end], self._device),
         }
 
     def close(self) -> None:
