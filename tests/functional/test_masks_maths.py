@@ -98,6 +98,32 @@ def inside(x: float, y: float, corners: list[tuple[float, float]]) -> bool:
     return found
 
 
+@pytest.mark.parametrize("text", ["o" * 12 + "0", "o" * 200_000 + "0", "ooooooooooo?" * 8])
+def test_runs_longer_than_any_picture_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="compressed"):
+        parse_counts(text)
+
+
+def test_runs_whose_sum_leaves_the_range_of_int64_are_refused() -> None:
+    wrapping = [2**62, 2**62, 2**62, 2**62 + 6]
+    with np.errstate(over="ignore"):
+        assert np.asarray(wrapping).sum() == 6
+    with pytest.raises(OptionError, match=f"add up to 6; got {2**64 + 6}"):
+        decode_masks(wrapping, [4], (2, 3))
+
+
+def test_a_polygon_of_many_corners_is_filled_by_the_even_odd_rule() -> None:
+    # A comb: 50 teeth of width 1 with gaps of width 1 below, on a bar.
+    corners = [[0, 4], [0, 0]]
+    for tooth in range(50):
+        corners += [[2 * tooth + 1, 0], [2 * tooth + 1, 3], [2 * tooth + 2, 3], [2 * tooth + 2, 0]]
+    corners = [*corners[:-2], [99, 3], [99, 4]]
+    mask = polygon_mask([np.asarray(corners, float)], (4, 100))
+    assert mask[3, :99].all()
+    assert (mask[:3, :99] == (np.arange(99) % 2 == 0)).all()
+    assert not mask[:, 99].any()
+
+
 def test_polygons() -> None:
     corners = [(1.2, 0.3), (8.7, 2.1), (5.0, 9.6), (2.5, 4.4)]
     other = [(0.0, 8.0), (2.0, 8.0), (2.0, 10.0), (0.0, 10.0)]

@@ -93,6 +93,9 @@ def test_an_empty_mask_is_no_fault() -> None:
         {"size": [6, 9], "counts": "X"},
         {"size": [6, 9], "polygons": [[1, 2]]},
         {"size": "big", "counts": [1]},
+        {"size": [6, 9], "counts": [10**30]},
+        {"size": [float("inf"), 9], "counts": [1]},
+        {"size": [6, 9], "polygons": [[0, 0, 10**400, 0, 3, 3]]},
     ],
 )
 def test_a_written_mask_that_makes_no_sense_is_unreadable(written: dict[str, Any]) -> None:

@@ -25,6 +25,9 @@ IMAGENET_MEAN = (124, 116, 104)
 
 _COLOURS = {"black": (0, 0, 0), "white": (255, 255, 255), "gray": (128, 128, 128), "keep": (0, 0, 0)}
 
+_RUN_BITS = 60
+"""Longer runs than 2^60 pixels are no runs of a picture."""
+
 
 def encode_masks(masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Run lengths of masks, column by column, as COCO counts them: background first, so a mask may begin with 0.
@@ -77,10 +80,11 @@ def decode_masks(counts: npt.ArrayLike, lengths: npt.ArrayLike, size: Sequence[i
     for at, end in enumerate(ends):
         own = runs[start:end]
         start = int(end)
-        if (own < 0).any() or own.sum() != height * width:
+        # Each run is looked at first: a sum of larger ones could leave the range of int64 and come back to the right one.
+        if (own < 0).any() or (own > height * width).any() or own.sum() != height * width:
             raise OptionError(
-                f"the runs of a mask of {width}×{height} pixels must add up to {height * width}",
-                got=f"{int(own.sum())}",
+                f"the runs of a mask of {width}×{height} pixels must be 0 at least and add up to {height * width}",
+                got=f"{sum(own.tolist())}, the smallest {min(own.tolist(), default=0)}",
             )
         values = np.arange(len(own)) % 2 == 1
         masks[at] = np.repeat(values, own).reshape((height, width), order="F")
@@ -101,7 +105,7 @@ def parse_counts(text: Union[str, bytes]) -> np.ndarray:
     """The runs in COCO's compressed text: base 32 from the character "0" on, differences to the run but one before.
 
     Raises:
-        OptionError: text that is cut short, or has other characters.
+        OptionError: text that is cut short, has other characters, or runs longer than any picture.
     """
     data = text.encode("ascii", "replace") if isinstance(text, str) else bytes(text)
     runs: list[int] = []
@@ -109,8 +113,8 @@ def parse_counts(text: Union[str, bytes]) -> np.ndarray:
     while at < len(data):
         value, shift = 0, 0
         while True:
-            if at == len(data) or not 48 <= data[at] < 112:
-                raise OptionError("compressed counts must be whole and of the characters '0' to 'o'", got=repr(text))
+            if at == len(data) or not 48 <= data[at] < 112 or shift >= _RUN_BITS:
+                raise _counts_error(text)
             piece = data[at] - 48
             at += 1
             value |= (piece & 31) << shift
@@ -121,8 +125,17 @@ def parse_counts(text: Union[str, bytes]) -> np.ndarray:
             value -= 1 << shift
         if len(runs) > 2:
             value += runs[-2]
+        if abs(value) >> _RUN_BITS:
+            raise _counts_error(text)
         runs.append(value)
     return np.asarray(runs, dtype=np.int64)
+
+
+def _counts_error(text: Union[str, bytes]) -> OptionError:
+    return OptionError(
+        f"compressed counts must be whole, of the characters '0' to 'o', and runs of less than 2^{_RUN_BITS} pixels",
+        got=repr(text[:80]),
+    )
 
 
 def polygon_mask(polygons: Sequence[npt.ArrayLike], size: Sequence[int]) -> np.ndarray:
@@ -155,7 +168,7 @@ def polygon_mask(polygons: Sequence[npt.ArrayLike], size: Sequence[int]) -> np.n
             level = row + 0.5
             crossing = (y <= level) != (y1 <= level)
             ends = x[crossing] + (level - y[crossing]) * (x1 - x)[crossing] / (y1 - y)[crossing]
-            mask[row] |= (centres[:, None] > ends[None, :]).sum(axis=1) % 2 == 1
+            mask[row] |= np.searchsorted(np.sort(ends), centres) % 2 == 1
     return mask
 
 

@@ -112,7 +112,7 @@ def _written(mask: Mapping[str, Any], options: DecodeOptions, name: str) -> np.n
         return found
     except MediaError:
         raise
-    except (OptionError, KeyError, TypeError, ValueError) as error:
+    except (OptionError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise MediaError(Status.UNREADABLE, f"{name}: no mask ({error})") from error
 
 
