@@ -394,7 +394,9 @@ def test_both_resizings(tmp_path: Path) -> None:
     assert (scorer.prepare([square]) == scorer.prepare([square], resize="readme")).all()
     mixed = scorer.score_images([scorer.prepare([picture], resize="readme") for picture in (wide, square, wide)])
     scores = mixed.columns["score"]
-    assert scores[0] == scores[2] != scores[1]
+    # Equal rows of a batch may differ in their last bits: which, depends on the processor.
+    np.testing.assert_allclose(scores[0], scores[2], rtol=1e-5)
+    assert scores[0] != scores[1]
     assert scores[0] != scorer.score_images([scorer.prepare([wide])]).columns["score"][0]
 
 
