@@ -80,7 +80,7 @@ def decode_masks(counts: npt.ArrayLike, lengths: npt.ArrayLike, size: Sequence[i
     for at, end in enumerate(ends):
         own = runs[start:end]
         start = int(end)
-        # Each run is looked at first: a sum of larger ones could leave the range of int64 and come back to the right one.
+        # Each run is looked at first: a sum of larger ones could leave the range of int64 and wrap to the right one.
         if (own < 0).any() or (own > height * width).any() or own.sum() != height * width:
             raise OptionError(
                 f"the runs of a mask of {width}×{height} pixels must be 0 at least and add up to {height * width}",
