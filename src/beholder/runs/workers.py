@@ -5,15 +5,19 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import queue
-import threading
+import signal
+import socket
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 from beholder._errors import BeholderError, OptionError, UserError
-from beholder.backends.devices import choose_device, describe_devices, limit_threads
-from beholder.backends.pool import registered, registered_all
+from beholder.backends.devices import choose_device, describe_devices
+from beholder.backends.pool import registered
 from beholder.manifest.schema import SampleSource
 from beholder.runs.atomic import default_store
 from beholder.runs.config import RunConfig
@@ -24,11 +28,16 @@ from beholder.runs.merge import merge
 from beholder.runs.passes import passes_of
 from beholder.runs.plan import AskedMetric, is_registered
 from beholder.runs.progress import NoProgress, Progress
-from beholder.runs.real import REAL_STAGE, check_sizes, open_real
+from beholder.runs.real import check_sizes, open_real
 from beholder.runs.results import Run
 from beholder.runs.shards import Shard, part_folder
+from beholder.runs.worker_messages import Ear, read_error
+from beholder.runs.worker_process import work
 
+_SPAWN = multiprocessing.get_context("spawn")
 _LOOK_SECONDS = 0.5
+_END_SECONDS = 30.0
+"""How long a process may take to end once it is done or told to stop."""
 
 
 def run_on_all(
@@ -110,26 +119,20 @@ class _Workers:
         real: Any,
         work: Sequence[tuple[Shard, str]],
     ) -> None:
-        context = multiprocessing.get_context("spawn")
         try:
-            payload = pickle.dumps((config, metrics, source, real, registered()))
+            self._payload = pickle.dumps((config, metrics, source, real, registered()))
         except Exception as error:
             raise OptionError(
                 "metrics, encoders and data that are objects must be picklable for a run in several processes",
                 got=str(error),
                 fix="Use a manifest and metrics by name, or one device",
             ) from error
-        self._told: Any = context.Queue()
-        threads = max(1, processors() // len(work))
-        self._processes = {
-            shard.index: context.Process(
-                target=_work, args=(payload, str(shard), device, threads, self._told), daemon=True
-            )
-            for shard, device in work
-        }
-        self._devices = {shard.index: device for shard, device in work}
-        self._waiting = set(self._processes)
-        self._errors: dict[int, BaseException] = {}
+        self._work = {shard.index: (shard, device) for shard, device in work}
+        self._processes: dict[int, SpawnProcess] = {}
+        self._ears: dict[int, Ear] = {}
+        self._begun: set[int] = set()
+        self._waiting = set(self._work)
+        self._errors: dict[int, BeholderError] = {}
 
     def run(self, progress: Progress) -> None:
         """Runs all to their ends.
@@ -137,90 +140,116 @@ class _Workers:
         Raises:
             UserError: one failed.
         """
-        for process in self._processes.values():
-            process.start()
         try:
+            for index in self._work:
+                self._start(index)
             while self._waiting:
-                try:
-                    index, what, value = self._told.get(timeout=_LOOK_SECONDS)
-                    self._hear(index, what, value, progress)
-                except queue.Empty:
-                    self._look()
+                self._listen(progress)
         finally:
-            for process in self._processes.values():
-                process.join(timeout=None if not self._waiting else 30)
-                if process.is_alive():
-                    process.terminate()
+            self._end()
         for index, error in sorted(self._errors.items()):
             if isinstance(error, UserError):
                 raise error
+            fix = "What was scored is kept: the same command goes on from here"
+            if index not in self._begun:
+                fix += '. A script calls beholder under: if __name__ == "__main__":'
+            raise UserError(f"the process of {self._name(index)} must end well", got=str(error), fix=fix)
+
+    def _name(self, index: int) -> str:
+        return f"shard {index} ({self._work[index][1]})"
+
+    def _start(self, index: int) -> None:
+        shard, device = self._work[index]
+        threads = max(1, processors() // len(self._work))
+        try:
+            mine, its = socket.socketpair()
+            self._ears[index] = Ear(mine)
+            process = _SPAWN.Process(target=work, args=(its, str(shard), device, threads), daemon=True)
+            with its:  # closed here, so that this process hears when the worker's end is gone
+                process.start()
+        except OSError as error:
             raise UserError(
-                f"the process of shard {index} ({self._devices[index]}) must end well",
-                got=str(error),
-                fix="What was scored is kept: the same command goes on from here",
-            )
+                f"this machine must be able to start {len(self._work)} processes",
+                got=f"{error.strerror or error}, at {self._name(index)}",
+                fix="Use fewer, or raise the limits on processes and open files (ulimit -u, ulimit -n)",
+            ) from error
+        self._processes[index] = process
+
+    def _listen(self, progress: Progress) -> None:
+        """Waits until a process says something or ends, and hears all that there is to hear."""
+        sources: list[Any] = [self._processes[index].sentinel for index in self._waiting]
+        sources += [self._ears[index] for index in self._waiting if not self._ears[index].ended]
+        wait(sources, timeout=_LOOK_SECONDS)
+        for index in sorted(self._waiting):
+            # Looked at first: all that a process said before it ended can be heard now.
+            over = self._processes[index].exitcode is not None
+            for what, value in self._ears[index].messages():
+                self._hear(index, what, value, progress)
+            if index in self._waiting and (over or self._ears[index].ended):
+                self._fail(index, BeholderError(self._how_it_ended(index)), progress)
 
     def _hear(self, index: int, what: str, value: Any, progress: Progress) -> None:
-        if what == "advance":
+        if what == "ready":
+            self._begun.add(index)
+            self._ears[index].answer(self._payload)
+        elif what == "advance":
             progress.advance(value)
         elif what == "notice":
             progress.notice(f"shard {index}: {value}")
-        else:
+        elif what == "done":
             self._waiting.discard(index)
-            if what == "error":
-                self._errors[index] = value
+        else:
+            self._fail(index, read_error(value), progress)
 
-    def _look(self) -> None:
-        """Finds processes that ended without a word: killed, or out of memory."""
-        for index in list(self._waiting):
+    def _fail(self, index: int, error: BeholderError, progress: Progress) -> None:
+        self._waiting.discard(index)
+        self._errors[index] = error
+        if self._waiting:
+            progress.notice(f"{self._name(index)} failed, the others go on: {error}")
+
+    def _how_it_ended(self, index: int) -> str:
+        """The end of a process without a word: killed, or out of memory, or never really begun."""
+        process = self._processes[index]
+        process.join(timeout=_END_SECONDS)  # its socket closes a moment before it is gone
+        code = process.exitcode
+        if code is None:
+            return "it closed its connection, without a message"
+        how = f"exit code {code}"
+        if code < 0:
+            how = f"killed by {_signal_name(-code)}"
+        if -code == signal.SIGKILL:
+            how += " (by somebody, or by the system for lack of memory)"
+        return f"{how}, without a message"
+
+    def _end(self) -> None:
+        """Ends all processes: they are given time for their last writes, and none outlives the run."""
+        for index in self._waiting & self._processes.keys():
             process = self._processes[index]
-            if process.exitcode is not None and self._told.empty():
-                self._waiting.discard(index)
-                self._errors[index] = BeholderError(f"exit code {process.exitcode}, without a message")
+            if process.pid is not None and process.is_alive():
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGINT)
+        for ear in self._ears.values():
+            ear.close()
+        processes = list(self._processes.values())
+        try:
+            _join(processes, _END_SECONDS)
+        finally:
+            # Threads that never end, or code that does not listen: what was scored is on disk.
+            for process in processes:
+                if process.is_alive():
+                    process.kill()
+            _join(processes, _END_SECONDS)
 
 
-class _Teller:
-    """Progress that is told to the parent process; pictures of a real set are not among the samples it counts."""
-
-    def __init__(self, index: int, told: Any) -> None:
-        self._index, self._told = index, told
-        self._counts = True
-
-    def stage(self, text: str, total: int | None) -> None:
-        self._counts = not text.startswith(REAL_STAGE)
-
-    def advance(self, samples: int) -> None:
-        if self._counts:
-            self._told.put((self._index, "advance", samples))
-
-    def notice(self, text: str) -> None:
-        self._told.put((self._index, "notice", text))
+def _join(processes: Sequence[SpawnProcess], seconds: float) -> None:
+    """Waits for processes to end, so many seconds in all."""
+    until = time.monotonic() + seconds
+    for process in processes:
+        process.join(timeout=max(0.0, until - time.monotonic()))
 
 
-def _work(payload: bytes, shard: str, device: str, threads: int, told: Any) -> None:
-    """One process: its shard on its device."""
-    from beholder.runs.session import execute
-
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    limit_threads(threads)
-    config, metrics, source, real, models = pickle.loads(payload)  # what the parent process just made
-    registered_all(models)
-    config = config.model_copy(update={"shard": shard, "device": device})
-    index = int(shard.partition("/")[0])
+def _signal_name(number: int) -> str:
     try:
-        execute(config, metrics=metrics, source=source, progress=_Teller(index, told), real=real)
-        told.put((index, "done", None))
-    except UserError as error:
-        told.put((index, "error", error))
-    except KeyboardInterrupt:
-        told.put((index, "error", BeholderError("interrupted")))
-    except Exception as error:
-        told.put((index, "error", BeholderError(f"{type(error).__name__}: {error}")))
-
-
-def _end_with_parent() -> None:
-    """A killed parent must not leave processes that hold the folders' locks."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
