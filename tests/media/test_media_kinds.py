@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from beholder._errors import UserError
@@ -79,3 +81,19 @@ def test_folders_that_give_nothing(folder, tmp_path):
         iter_media_files(folder / "1.jpg")
     with pytest.raises(UserError, match="no such folder"):
         iter_media_files(folder / "none")
+
+
+def test_links_in_a_folder(folder, tmp_path_factory):
+    """Files behind links count, broken and circular links too; linked folders elsewhere are entered, once each."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "5.png").touch()
+    os.symlink(folder, elsewhere / "back")
+    for name, target in {
+        "6.png": folder / "sub/3.png", "7.png": "gone.png", "8.png": "8.png", "8.txt": "8.txt", "again": elsewhere,
+        "inner": folder / "sub", "linked": elsewhere, "sub/up": folder, "top": folder.parent,
+    }.items():  # fmt: skip
+        os.symlink(target, folder / name)
+    assert names(iter_media_files(folder), folder) == ["1.jpg", "2.PNG", "6.png", "7.png", "8.png", "10.png"]
+    found = names(iter_media_files(folder, recursive=True), folder)
+    assert [name for name in found if "/" not in name] == ["1.jpg", "2.PNG", "6.png", "7.png", "8.png", "10.png"]
+    assert [name.split("/")[-1] for name in found if "/" in name] in (["5.png", "3.png"], ["3.png", "5.png"])

@@ -70,9 +70,10 @@ def iter_media_files(
     if not root.is_dir():
         raise UserError("a folder of media must be a folder", got=f"{folder}: a file", fix="Name the folder it lies in")
     try:
-        found = [path for path in _files(root, recursive) if media_kind(path.name) in kinds]
+        found = [path for path in _Walk(root).files(root, recursive) if media_kind(path.name) in kinds]
     except OSError as error:
-        raise UserError("a folder of media must be readable", got=f"{folder}: {error.strerror}") from error
+        where = error.filename or folder
+        raise UserError("a folder of media must be readable", got=f"{where}: {error.strerror}") from error
     if not found:
         what = " and ".join(f"{kind}s" for kind in kinds)
         extensions = [*(image_extensions() if "image" in kinds else ()), *(_VIDEOS if "video" in kinds else ())]
@@ -81,11 +82,42 @@ def iter_media_files(
     return iter(found)
 
 
-def _files(root: Path, recursive: bool) -> Iterator[Path]:
-    for entry in os.scandir(root):
-        if entry.name.startswith("."):
-            continue
-        if entry.is_file():
-            yield Path(entry.path)
-        elif recursive and entry.is_dir(follow_symlinks=False):
-            yield from _files(Path(entry.path), recursive)
+class _Walk:
+    """One walk below a folder. Links to files count as files, broken ones too: a picture that is gone must not vanish
+    from its set. Links to folders are followed when those lie elsewhere, each once; what lies below the folder is
+    found anyway, and a link upwards would never end."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.path.realpath(root)
+        self._followed: set[str] = set()
+
+    def files(self, folder: Path, recursive: bool) -> Iterator[Path]:
+        for entry in os.scandir(folder):
+            if entry.name.startswith("."):
+                continue
+            if _is_file(entry):
+                yield Path(entry.path)
+            elif recursive and self._enters(entry):
+                yield from self.files(Path(entry.path), recursive)
+
+    def _enters(self, entry: os.DirEntry[str]) -> bool:
+        if not entry.is_symlink():
+            return entry.is_dir()
+        target = os.path.realpath(entry.path)
+        if not os.path.isdir(target) or target in self._followed:
+            return False
+        if _below(target, self._root) or _below(self._root, target):
+            return False
+        self._followed.add(target)
+        return True
+
+
+def _below(path: str, folder: str) -> bool:
+    return f"{path}{os.sep}".startswith(folder if folder.endswith(os.sep) else f"{folder}{os.sep}")
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))
+    except OSError:  # A link in a circle, or one into a folder that may not be read.
+        return True
