@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.runs.helpers import counting, write_set
 
@@ -86,3 +87,26 @@ def test_numbers_of_any_size_and_kind_share_a_column(tmp_path: Path, monkeypatch
     changes = {f"r{at}": {"x": value} for at, value in enumerate(values[:4])}
     rows = run(str(write_set(tmp_path, 4, **changes)), tmp_path).scores.to_pylist()
     assert [row["x"] for row in rows] == [float(2**60), 3.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5])
+def test_nan_is_an_empty_cell_and_rounds_no_whole_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(engine, "CHUNK", chunk)
+    nan = float("nan")
+    columns = {
+        "whole": [2**60 + 1, nan, 3, nan, nan],
+        "truth": [True, nan, nan, nan, False],
+        "words": [nan, "a", nan, nan, "b"],
+        "none": [nan] * 5,
+    }
+    picture = np.zeros((8, 8, 3), np.uint8)
+    rows = [
+        {"id": str(at), "output": picture, "prompt": "a", **{name: values[at] for name, values in columns.items()}}
+        for at in range(5)
+    ]
+    scores = run(rows, tmp_path).scores
+    for name, values in columns.items():
+        assert scores.column(name).to_pylist() == [None if value != value else value for value in values], name
+    assert str(scores.schema.field("none").type) == "double"
