@@ -75,15 +75,7 @@ _EXACT = 2**53
 
 
 def typed_array(values: Sequence[Any]) -> pa.Array:
-    """An array of one plain type: bool, int64, float64 or string; anything mixed or nested becomes JSON text.
-
-    NaN is how pandas and others write an empty cell: it is null, and says nothing of its column's type.
-    """
-    empty = [value is None or (isinstance(value, float) and math.isnan(value)) for value in values]
-    if any(empty):
-        if all(empty) and any(value is not None for value in values):
-            return pa.nulls(len(values))
-        values = [None if missing else value for value, missing in zip(values, empty)]
+    """An array of one plain type: bool, int64, float64 or string; anything mixed or nested becomes JSON text."""
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {str}:
         return pa.array(values, pa.string())
@@ -92,7 +84,7 @@ def typed_array(values: Sequence[Any]) -> pa.Array:
     if kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
         return pa.array(values, pa.int64())
     if kinds <= {int, float} and all(type(value) is not int or abs(value) <= _LARGEST for value in values):
-        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+        return pa.array([None if value is None or value != value else float(value) for value in values], pa.float64())
     return pa.array([_as_text(value) for value in values], pa.string())
 
 
@@ -116,11 +108,8 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def unify(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """One schema for all frames: columns in order of first appearance; types that differ become text.
-
-    A column of nothing but NaN (of no type) is one of floats.
-    """
+def unify(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """One schema for all frames: columns in order of first appearance; types that differ become text."""
     fields: dict[str, pa.DataType] = {}
     for schema in schemas:
         for item in schema:
@@ -129,7 +118,7 @@ def unify(schemas: Iterable[pa.Schema]) -> pa.Schema:
                 fields[item.name] = item.type
             elif known != item.type and item.type != pa.null():
                 fields[item.name] = _common(known, item.type)
-    return pa.schema([(name, pa.float64() if kind == pa.null() else kind) for name, kind in fields.items()])
+    return pa.schema(list(fields.items()))
 
 
 def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType:
