@@ -22,9 +22,22 @@ import warnings
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 PIXELS = 1_000_000
+LONGEST = 4096
+"""Bytes of an input."""
+INSTRUMENTED = [
+    "beholder.media",
+    "beholder.manifest",
+    "beholder.runs.journal",
+    "beholder.backends",
+    "beholder.functional.judging",
+    "beholder.functional.masks",
+]
 
 
 def picture(data: bytes) -> None:
@@ -117,6 +130,45 @@ def journal(data: bytes) -> None:
                 opened.read(frame)
 
 
+@cache
+def model_files() -> dict[str, bytes]:
+    """The small files of the demo encoder, and weights with one tensor."""
+    from safetensors.numpy import save
+
+    folder = Path(__file__).parents[1] / "src/beholder/assets/demo_emoji"
+    names = ("config.json", "preprocessor_config.json", "tokenizer_config.json", "tokenizer.json")
+    weights = save({"logit_scale": np.asarray(2.0, np.float32)})
+    return {**{name: (folder / name).read_bytes() for name in names}, "model.safetensors": weights}
+
+
+def model(data: bytes) -> None:
+    """The first byte chooses a file of a model folder, the rest is its content; the other files are sound."""
+    from beholder._errors import ModelError
+    from beholder.backends.base import LoadOptions
+    from beholder.backends.hf_clip import HF
+    from beholder.backends.torch_io import read_state
+
+    sound = model_files()
+    name = sorted(sound)[data[0] % len(sound)] if data else "config.json"
+    with tempfile.TemporaryDirectory() as folder:
+        for other, content in {**sound, name: data[1:]}.items():
+            Path(folder, other).write_bytes(content)
+        if name == "model.safetensors":
+            with suppress(ModelError):
+                read_state(Path(folder, name))
+        with suppress(ModelError):
+            HF.resolve(f"hf:{folder}", dtype="float32", options=LoadOptions(offline=True))
+
+
+def reply(data: bytes) -> None:
+    """Any text as a judge's reply: a mark within its bounds, or the reason why there is none."""
+    from beholder.functional.judging import read_mark
+
+    mark = read_mark(data.decode("utf-8", "replace"))
+    if bool(mark.reason) == (mark.value is not None) or not 1 <= (mark.value or 1) <= 5:
+        raise AssertionError(mark)
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "picture": picture,
     "mask": mask,
@@ -124,6 +176,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "archive": archive,
     "container": container,
     "journal": journal,
+    "model": model,
+    "reply": reply,
 }
 
 
@@ -160,6 +214,17 @@ def seeds(name: str) -> list[bytes]:
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)
         return [b"BHJ1" + bytes(16), b'\1{"chunk": "a", "rows": 1}', b"\2" + sink.getvalue().to_pybytes()]
+    if name == "model":
+        files = sorted(model_files().items())
+        return [bytes([at]) + content for at, (_, content) in enumerate(files) if len(content) < LONGEST]
+    if name == "reply":
+        return [
+            b"Score: 4",
+            "评分：4分（满分5分）".encode(),
+            b'```json\n{"score": 4.5}\n```',
+            b"4/5",
+            b"3 people, mark 2",
+        ]
     raise ValueError(f"there are no inputs to begin {name} with")
 
 
@@ -167,7 +232,9 @@ def fuzz(name: str, seconds: int, seed: int, corpus: str, out: str) -> None:
     """Runs one target until its time is over or something is found; never returns."""
     import atheris
 
-    with atheris.instrument_imports(include=["beholder.media", "beholder.manifest", "beholder.runs.journal"]):
+    with atheris.instrument_imports(include=INSTRUMENTED):
+        import beholder.backends.hf_clip
+        import beholder.functional.judging
         import beholder.manifest
         import beholder.media.image
         import beholder.media.mask
@@ -180,7 +247,7 @@ def fuzz(name: str, seconds: int, seed: int, corpus: str, out: str) -> None:
         f"-seed={seed}",
         "-rss_limit_mb=2048",
         "-timeout=20",
-        "-max_len=4096",
+        f"-max_len={LONGEST}",
         "-print_final_stats=1",
     ]
     atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={out}{os.sep}", corpus], TARGETS[name])
