@@ -146,6 +146,26 @@ def test_missing_weights_are_one_message_with_all_that_helps(tmp_path: Path, mon
         assert part in text, part
 
 
+@pytest.mark.parametrize(
+    ("model", "folder", "stand_in"),
+    [
+        ("openai:ViT-L-14", "--model /path/to/folder", "--model demo:emoji"),
+        ("pickscore-v1", "-m METRIC,model=/path/to/folder", "-m METRIC,model=demo:emoji"),
+        ("gme-qwen2-vl-7b", "-m METRIC,model=gme:/path/to/folder", "-m METRIC,model=demo:emoji"),
+        ("dino-vits16", "-m METRIC,model=/path/to/folder", None),
+        ("clip-flant5-xxl", "-m METRIC,model=/path/to/folder", None),
+    ],
+)
+def test_missing_weights_name_an_option_that_reaches_their_metric(
+    model: str, folder: str, stand_in: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(WeightsMissingError) as caught:
+        resolve_model(model, options=LoadOptions(str(tmp_path / "given")))
+    assert f"or name it: {folder}" in str(caught.value)
+    assert (stand_in is None) == ("demo:emoji" not in str(caught.value))
+    assert stand_in is None or stand_in in str(caught.value)
+
+
 def test_half_a_file_never_counts_and_the_next_place_serves(tiny: Folder, tmp_path: Path) -> None:
     broken = put_plain(tmp_path / "given", tiny("clip"))
     data = (broken / "model.safetensors").read_bytes()

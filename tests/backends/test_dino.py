@@ -120,7 +120,7 @@ def test_dino_i(tmp_path: Path) -> None:
     assert value == pytest.approx(expected, abs=1e-5)
     largest = float(beholder.score(f"dino_i(model={folder}, reduce=max)", images=image, references=real))
     assert largest >= value
-    with pytest.raises(OptionError, match="--model needs a metric that takes a model"):
+    with pytest.raises(OptionError, match="Name another model in the metric: -m dino_i,model=NAME"):
         beholder.score("dino_i", images=image, references=real, model="fake")
 
 

@@ -285,6 +285,24 @@ def _hub_error(wanted: Wanted, looks: list[Look], error: Exception) -> ModelErro
     return missing_error(wanted, looks, why=f"the hub could not be reached: {type(error).__name__}: {first}")
 
 
+_ONE_METRIC = frozenset({"pickscore", "hps", "gme"})
+"""Families of encoders that are a metric's own; --model does not reach them."""
+
+
+def _option(card: ModelCard | None) -> str:
+    """What names another model for the metric that wants this one."""
+    general = {"ImageTextEncoder", "VideoTextEncoder", "Segmenter"}  # Segmenters put an option of theirs in its place.
+    if card is None or (general & set(card.capabilities) and card.family not in _ONE_METRIC):
+        return "--model "
+    return "-m METRIC,model="
+
+
+def _place(card: ModelCard | None) -> str:
+    """What names a folder of such weights; engines of their own need their name before it."""
+    plain = card is None or card.engine in ("hf", "open_clip") or "Segmenter" in card.capabilities
+    return "/path/to/folder" if card is None or plain else f"{card.engine}:/path/to/folder"
+
+
 def missing_error(wanted: Wanted, looks: list[Look], *, why: str, fix: str | None = None) -> WeightsMissingError:
     """The one message for weights that are nowhere to be found."""
     card = wanted.card
@@ -296,11 +314,11 @@ def missing_error(wanted: Wanted, looks: list[Look], *, why: str, fix: str | Non
     text = (
         f"Looked in:\n{seen}\n"
         f"On a machine with a network: beholder models pull {wanted.name}   or: hf download {wanted.repo}{only}\n"
-        "  then copy the folder to one of the places above, or name it: --model /path/to/folder"
+        f"  then copy the folder to one of the places above, or name it: {_option(card)}{_place(card)}"
     )
     # The embedded encoder stands in for encoders only.
     if card is None or "ImageTextEncoder" in card.capabilities:
-        text += "\nTo try things out without these weights: --model demo:emoji"
+        text += f"\nTo try things out without these weights: {_option(card)}demo:emoji"
     return WeightsMissingError(
         f"the {wanted.what} of {wanted.name} must be on this machine ({', '.join(facts)})",
         got=f"none: {why}",

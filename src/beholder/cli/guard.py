@@ -6,13 +6,16 @@
 3    more samples with a fault than allowed
 70   a bug in beholder
 130  interrupted
+141  whoever read the output closed it, as `| head` does
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +26,7 @@ import typer
 from beholder._errors import UserError
 from beholder.cli.output import say
 
-GATE_NOT_MET, WRONG_USE, TOO_MANY_FAULTS, BUG, INTERRUPTED = 1, 2, 3, 70, 130
+GATE_NOT_MET, WRONG_USE, TOO_MANY_FAULTS, BUG, INTERRUPTED, OUTPUT_CLOSED = 1, 2, 3, 70, 130, 141
 
 _MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE}
 """What a disk, a quota or a permission says; no bug."""
@@ -36,8 +39,10 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **settings: Any) -> Any:
         try:
             return function(*args, **settings)
-        except (typer.Exit, typer.Abort, BrokenPipeError):
+        except (typer.Exit, typer.Abort):
             raise
+        except BrokenPipeError:
+            _close_output()
         except UserError as error:
             fail(error)
         except KeyboardInterrupt:
@@ -58,6 +63,16 @@ def fail(error: UserError) -> NoReturn:
     _show_traceback()
     say(f"Error: {error}")
     raise typer.Exit(error.exit_code) from None
+
+
+def _close_output() -> NoReturn:
+    """Ends quietly when nobody reads on; left alone it would be exit code 1, which says that a gate was not met."""
+    with open(os.devnull, "w") as nowhere:
+        for stream in (sys.stdout, sys.stderr):
+            # What is still buffered must not fail again when Python closes.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(nowhere.fileno(), stream.fileno())
+    raise typer.Exit(OUTPUT_CLOSED) from None
 
 
 def _report_bug(error: Exception) -> NoReturn:

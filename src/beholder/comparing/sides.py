@@ -76,7 +76,10 @@ def make_sides(runs: Sequence[Run], *, extra: Sequence[str] = (), least: int = 2
     """
     paths = [run.path.resolve() for run in runs]
     if len(set(paths)) < len(paths):
-        raise OptionError("runs to compare must differ", got=f"{len(paths) - len(set(paths))} named twice")
+        twice = dict.fromkeys(str(run.path) for run, path in zip(runs, paths) if paths.count(path) > 1)
+        raise OptionError(
+            "runs to compare must differ", got=f"one folder named twice: {', '.join(twice)}", fix="Name each once"
+        )
     sides: list[Side] = []
     for run, name in zip(runs, run_names(runs)):
         sides += _sides_of(run, name, alone=len(runs) == 1, extra=extra)

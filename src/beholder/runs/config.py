@@ -235,7 +235,8 @@ def make_config(settings: Mapping[str, Any], *, source: str = "the settings") ->
                 faults.append(Fault(message))
                 continue
             got = "a value that is not shown" if item["loc"][0] in _HIDDEN else repr(item["input"])
-            faults.append(Fault(f"{message}; got {got}", where=where))
+            # A check of ours may have said what it got.
+            faults.append(Fault(message if "; got " in message else f"{message}; got {got}", where=where))
     if faults:
         raise InputError(source, faults)
     return config

@@ -126,7 +126,12 @@ def make_metrics(
         made.append((make_metric(spec, default_model=model), spec.label))
     _check_distinct(made)
     if model is not None and not any(metric.takes_model() for metric, _ in made):
-        raise OptionError("--model needs a metric that takes a model", got=", ".join(m.identity for m, _ in made))
+        own = next((m.info.name for m, _ in made if any(item.name == "model" for item in m.info.options)), None)
+        raise OptionError(
+            "--model needs a metric that takes the model from it, a general encoder of pictures and texts",
+            got=", ".join(m.identity for m, _ in made),
+            fix=f"Name another model in the metric: -m {own},model=NAME" if own else None,
+        )
     if segmenter is not None and not any(_segments(metric.info) for metric, _ in made):
         raise OptionError("--segmenter needs a metric that segments", got=", ".join(m.identity for m, _ in made))
     return made
