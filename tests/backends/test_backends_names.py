@@ -9,8 +9,8 @@ import pytest
 
 from beholder._errors import ModelError, OptionError, UnknownNameError
 from beholder.backends.cards import aliases, known_ids
+from beholder.backends.engine_table import engine_names
 from beholder.backends.names import parse_name, spell_arch
-from beholder.backends.pool import engine_names
 
 Folder = Callable[[str], Path]
 

@@ -13,7 +13,7 @@ import pytest
 
 from beholder._errors import MissingExtraError, OptionError, UnknownNameError, UserError
 from beholder._registry import Registry
-from beholder.backends import pool
+from beholder.backends import engine_table, pool
 from beholder.backends.base import Engine, ImageTextEncoder, LoadOptions, ResolvedModel
 from beholder.backends.cards import all_cards
 from beholder.backends.fake import FakeEncoder
@@ -56,13 +56,14 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     engines: Registry[Any] = Registry("engine", group="beholder.backends")
     for name in ("hf", "demo", "open_clip", "fake"):
-        engines.add(name, pool.ENGINES._targets[name])
-    monkeypatch.setattr(pool, "ENGINES", engines)
+        engines.add(name, engine_table.ENGINES._targets[name])
+    for module in (pool, engine_table):
+        monkeypatch.setattr(module, "ENGINES", engines)
 
 
 def test_built_in_engines_fit_the_contract() -> None:
     for name in ("hf", "demo", "fake"):
-        engine: Engine = pool._engine(name)
+        engine: Engine = engine_table.engine_of(name)
         assert engine.name == name
         assert all(card.engine == name for card in engine.cards())
 
@@ -74,7 +75,7 @@ def test_plugins_serve_and_broken_ones_are_listed() -> None:
     listed = [card.id for card in pool.list_models()]
     assert "plug:a" in listed
     assert "hf:openai/clip-vit-large-patch14" in listed
-    broken = {item.name: item.reason for item in pool.broken_engines()}
+    broken = {item.name: item.reason for item in engine_table.broken_engines()}
     assert "no_such_module" in broken["gone"]
     assert "taken" in broken["hf"]
     with pytest.raises(UserError, match="no_such_module"):
@@ -95,6 +96,9 @@ def test_a_registered_encoder_serves_under_its_name_and_stays_open() -> None:
     encoder = pool.load_model(resolved)
     assert isinstance(encoder, ImageTextEncoder)
     assert encoder.model.id == "mine"
+    assert encoder.device is None
+    mine.device = "cuda:1"  # the engine asks where a batch is to go
+    assert pool.load_model(resolved).device == "cuda:1"
     np.testing.assert_array_equal(
         encoder.encode_texts(["a"])["embedding"], FakeEncoder(dim=4).encode_texts(["a"])["embedding"]
     )

@@ -21,10 +21,10 @@ from beholder.backends.describing import (
     weights_size,
     whole_files,
 )
+from beholder.backends.engine_table import ENGINES, SPECIAL
 from beholder.backends.files import Choice
 from beholder.backends.hub import Found
 from beholder.backends.names import BUILT_IN, parse_name
-from beholder.backends.pool import ENGINES, SPECIAL
 
 
 class Own(CardEngine):

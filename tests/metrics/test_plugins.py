@@ -16,7 +16,7 @@ from tests.cli.conftest import data as small_data
 
 import beholder
 from beholder._errors import UserError
-from beholder.backends import pool
+from beholder.backends import engine_table
 from beholder.metrics import catalog
 from beholder.metrics.base import FeatureBatch, ScoreColumns, Slot
 from beholder.metrics.clip import ClipT
@@ -66,7 +66,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = importlib.metadata.EntryPoint("lame", f"{__name__}:NotStarting", "beholder.backends")
     found = {"beholder.metrics": points, "beholder.backends": [engine]}
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found.get(group, []))
-    for registry in (catalog.METRICS, pool.ENGINES):
+    for registry in (catalog.METRICS, engine_table.ENGINES):
         for name in ("_targets", "_loaded"):
             monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
         monkeypatch.setattr(registry, "_broken", {})
@@ -104,11 +104,11 @@ def test_a_broken_plugin_is_a_users_error_when_it_is_asked_for(cli: Callable[...
 
 @pytest.mark.usefixtures("plugins")
 def test_an_engine_that_does_not_start_is_listed_as_broken(cli: Callable[..., Any]) -> None:
-    assert [(item.name, item.reason) for item in pool.broken_engines()] == [("lame", "RuntimeError: no start")]
+    assert [(item.name, item.reason) for item in engine_table.broken_engines()] == [("lame", "RuntimeError: no start")]
     assert "Broken plug-in lame" in cli("models").stderr
 
 
 def test_what_ships_is_not_broken() -> None:
-    assert pool.broken_engines() == []
+    assert engine_table.broken_engines() == []
     assert [info.name for info in beholder.list_metrics()] == catalog.METRICS.names()
     assert catalog.METRICS.broken() == []

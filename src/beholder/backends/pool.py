@@ -1,4 +1,4 @@
-"""From a model's name to a loaded model: engines by name, plug-ins, and encoders that a user registered."""
+"""From a model's name to a loaded model of an engine, or to one that a user registered."""
 
 from __future__ import annotations
 
@@ -8,68 +8,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from beholder._errors import BeholderError, ModelError, OptionError, UnknownNameError, UserError
-from beholder._registry import Broken, Registry
-from beholder.backends.base import Columns, Engine, ImageTextEncoder, LoadOptions, PatchEncoder, ResolvedModel
+from beholder._errors import ModelError, OptionError, UnknownNameError, UserError
+from beholder.backends.base import Columns, ImageTextEncoder, LoadOptions, PatchEncoder, ResolvedModel
 from beholder.backends.cards import aliases, card_of, known_ids
 from beholder.backends.devices import LARGE, choose_dtype
+from beholder.backends.engine_table import ENGINES, SPECIAL, engine_names, engine_of
 from beholder.backends.files import read_json
 from beholder.backends.kinds import KINDS
-from beholder.backends.names import BUILT_IN, parse_name
+from beholder.backends.names import parse_name
 from beholder.media.base import Picture
 from beholder.records import ModelCard
-
-ENGINES: Registry[Any] = Registry("engine", group="beholder.backends")
-ENGINES.add("hf", "beholder.backends.hf_clip:HF")
-ENGINES.add("demo", "beholder.backends.hf_clip:DEMO")
-ENGINES.add("open_clip", "beholder.backends.open_clip:OPEN_CLIP")
-ENGINES.add("hps", "beholder.backends.hps:HPS")
-ENGINES.add("fake", "beholder.backends.fake:FAKE")
-ENGINES.add("gme", "beholder.backends.gme:GME")
-
-SPECIAL: Registry[Any] = Registry("engine for a capability")
-"""Engines that serve a capability other than `ImageTextEncoder`, as "Capability/engine"."""
-
-for _capability in ("Matcher", "AnswerScorer", "Judge"):
-    SPECIAL.add(f"{_capability}/fake", f"beholder.backends.fake_models:FAKE_{_capability.upper()}")
-SPECIAL.add("AnswerScorer/api", "beholder.backends.api.engine:ANSWERS")
-SPECIAL.add("Judge/api", "beholder.backends.api.engine:JUDGE")
-SPECIAL.add("AnswerScorer/hf", "beholder.backends.vlm:HF_VLMS")
-SPECIAL.add("PictureHasher/pixels", "beholder.backends.picture_hash:PIXELS")
-SPECIAL.add("ClipMeter/farneback", "beholder.backends.clip_meters:FARNEBACK_ENGINE")
-SPECIAL.add("ClipMeter/differences", "beholder.backends.clip_meters:DIFFERENCES_ENGINE")
-SPECIAL.add("FrameScorer/sharpness", "beholder.backends.clip_meters:SHARPNESS_ENGINE")
-SPECIAL.add("FrameScorer/qalign", "beholder.backends.clip_meters:QALIGN_ENGINE")
-SPECIAL.add("ExampleDetector/yolo_world", "beholder.backends.yolo_world:YOLO_WORLD")
-SPECIAL.add("ExampleDetector/owlv2", "beholder.backends.owlv2_examples:OWLV2")
-SPECIAL.add("FaceAnalyser/retinaface", "beholder.backends.faces.engines:RETINAFACE_ENGINE")
-SPECIAL.add("FaceAnalyser/curricularface", "beholder.backends.faces.engines:CURRICULARFACE_ENGINE")
-SPECIAL.add("FaceAnalyser/insightface", "beholder.backends.faces.engines:INSIGHTFACE_ENGINE")
-SPECIAL.add("FaceAnalyser/dlib", "beholder.backends.faces.engines:DLIB_ENGINE")
-SPECIAL.add("EmbeddingHead/aesthetic", "beholder.backends.aesthetic:AESTHETIC")
-SPECIAL.add("ImageScorer/artscore", "beholder.backends.artscore:ARTSCORE")
-SPECIAL.add("ImageScorer/pyiqa", "beholder.backends.pyiqa:PYIQA")
-SPECIAL.add("ReferenceScorer/pyiqa", "beholder.backends.pyiqa:PYIQA")
-SPECIAL.add("Matcher/hf", "beholder.backends.hf_blip:HF_BLIP")
-SPECIAL.add("Matcher/lavis", "beholder.backends.lavis:LAVIS")
-SPECIAL.add("Matcher/image_reward", "beholder.backends.reward:IMAGE_REWARD")
-SPECIAL.add("Matcher/facescore", "beholder.backends.reward:FACESCORE")
-SPECIAL.add("VideoTextEncoder/hf", "beholder.backends.video_hf:VIDEOPRISM")
-SPECIAL.add("Matcher/xclip", "beholder.backends.video_hf:XCLIP")
-SPECIAL.add("VideoTextEncoder/umt", "beholder.backends.umt:ENCODER")
-SPECIAL.add("Matcher/umt", "beholder.backends.umt:MATCHER")
-SPECIAL.add("VideoTextEncoder/internvideo2", "beholder.backends.internvideo2:ENCODER")
-SPECIAL.add("Matcher/internvideo2", "beholder.backends.internvideo2:MATCHER")
-SPECIAL.add("ImageEncoder/hf", "beholder.backends.hf_dino:HF_DINO")
-SPECIAL.add("ImageEncoder/vbench", "beholder.backends.vbench:VBENCH")
-SPECIAL.add("ImageEncoder/inception", "beholder.backends.inception:INCEPTION")
-for _name in ("masks", "boxes", "color", "fake"):
-    SPECIAL.add(f"Segmenter/{_name}", f"beholder.backends.segment.plain:{_name.upper()}")
-for _name in (
-    "sam3", "clipseg", "gdino+sam", "gdino+sam2", "mm-gdino+sam", "mm-gdino+sam2", "omdet+sam", "owlv2+sam",
-):  # fmt: skip
-    _attribute = _name.upper().replace("+", "_").replace("-", "_")
-    SPECIAL.add(f"Segmenter/{_name}", f"beholder.backends.segment.engines:{_attribute}")
 
 _COMPARING = {
     "umt": "VideoTextEncoder", "internvideo2": "VideoTextEncoder", "xclip": "Matcher", "lavis": "Matcher",
@@ -113,7 +61,7 @@ def resolve_model(
     parsed = parse_name_here(name)
     if capability == "ImageTextEncoder":
         capability = _comparing(parsed)
-    return _engine(parsed.engine, capability).resolve(name, dtype=dtype, options=options or LoadOptions())
+    return engine_of(parsed.engine, capability).resolve(name, dtype=dtype, options=options or LoadOptions())
 
 
 def _patch_encoder(name: str, dtype: str, options: LoadOptions | None) -> ResolvedModel:
@@ -127,7 +75,7 @@ def _patch_encoder(name: str, dtype: str, options: LoadOptions | None) -> Resolv
         able = hasattr(_REGISTERED[name], "encode_patches")
         fault = None if able else "the registered encoder has no encode_patches"
     else:
-        engine = _engine(parse_name_here(name).engine, model.capability)
+        engine = engine_of(parse_name_here(name).engine, model.capability)
         tell = getattr(engine, "patch_fault", None)
         fault = f"the engine {engine.name!r} gives no patch tokens" if tell is None else tell(model)
     if fault is not None:
@@ -158,7 +106,7 @@ def load_model(resolved: ResolvedModel, *, device: str = "auto") -> Any:
     if resolved.asked in _REGISTERED:
         kept: object = _REGISTERED[resolved.asked]
         return _Kept(kept, resolved) if isinstance(kept, ImageTextEncoder) else _KeptModel(kept, resolved)
-    return _engine(parse_name_here(resolved.asked).engine, resolved.capability).load(resolved, device=device)
+    return engine_of(parse_name_here(resolved.asked).engine, resolved.capability).load(resolved, device=device)
 
 
 def not_ready(resolved: ResolvedModel) -> UserError | None:
@@ -168,7 +116,7 @@ def not_ready(resolved: ResolvedModel) -> UserError | None:
     """
     if resolved.asked in _REGISTERED:
         return None
-    check = getattr(_engine(parse_name_here(resolved.asked).engine, resolved.capability), "check", None)
+    check = getattr(engine_of(parse_name_here(resolved.asked).engine, resolved.capability), "check", None)
     try:
         if check is not None:
             check(resolved)
@@ -257,7 +205,7 @@ def _made_card(parsed: Any) -> ModelCard | None:
     """The card of a model of an engine that makes cards by name (`card_for`); None where it makes none."""
     for served in SPECIAL.names():
         capability, _, engine = served.partition("/")
-        tell = getattr(_engine(engine, capability), "card_for", None) if engine == parsed.engine else None
+        tell = getattr(engine_of(engine, capability), "card_for", None) if engine == parsed.engine else None
         if tell is not None:
             made: ModelCard = tell(parsed.weights)
             return made
@@ -265,31 +213,16 @@ def _made_card(parsed: Any) -> ModelCard | None:
 
 
 def list_models() -> list[ModelCard]:
-    """Cards of all models known by name, by engine; those of broken plug-ins are left out (see `broken_engines`)."""
+    """Cards of all models known by name, by engine; those of broken plug-ins are left out (see `engine_table`)."""
     cards: dict[str, ModelCard] = {}
     served = [(item.partition("/")[2], item.partition("/")[0]) for item in SPECIAL.names()]
     for name, capability in [*((name, "ImageTextEncoder") for name in ENGINES.names()), *served]:
         try:
-            engine = _engine(name, capability)
+            engine = engine_of(name, capability)
         except UserError:
             continue
         cards |= {card.id: card for card in engine.cards() if card.id not in cards}
     return [*cards.values(), *(encoder.model.card for encoder in _REGISTERED.values())]
-
-
-def broken_engines() -> list[Broken]:
-    """Plug-ins of engines that do not load, do not start or clash, and why."""
-    found = {}
-    for name in ENGINES.names():
-        try:
-            _engine(name)
-        except BeholderError as error:
-            found[name] = Broken(name, ENGINES.target(name), getattr(error, "got", None) or str(error))
-    # What the registry says of the same plug-in is nearer to its cause.
-    return [
-        *(item for name, item in found.items() if name not in {b.name for b in ENGINES.broken()}),
-        *ENGINES.broken(),
-    ]
 
 
 def notices(resolved: ResolvedModel, *, dtype: str = "auto") -> list[str]:
@@ -320,11 +253,6 @@ def parse_name_here(name: str) -> Any:
         raise UnknownNameError("model", name, [*_REGISTERED, *error.known], fix="See: beholder models") from None
 
 
-def engine_names() -> tuple[str, ...]:
-    """Names of all engines, whatever they serve."""
-    return tuple(dict.fromkeys([*ENGINES.names(), *(name.partition("/")[2] for name in SPECIAL.names())]))
-
-
 def _comparing(parsed: Any) -> str:
     """As what a model compares visuals with texts, told by its engine, its card, or its own configuration."""
     if parsed.engine != "hf":
@@ -347,36 +275,8 @@ def file_engine(parsed: Any) -> Any:
     served = [item.partition("/")[0] for item in SPECIAL.names() if item.partition("/")[2] == parsed.engine]
     plain = ["ImageTextEncoder"] if parsed.engine in ENGINES else []
     first = [_comparing(parsed)] if f"{_comparing(parsed)}/{parsed.engine}" in SPECIAL else []
-    engines = (_engine(parsed.engine, capability) for capability in (*first, *plain, *served))
+    engines = (engine_of(parsed.engine, capability) for capability in (*first, *plain, *served))
     return next((engine for engine in engines if hasattr(engine, "wanted")), None)
-
-
-def _engine(name: str, capability: str = "ImageTextEncoder") -> Engine:
-    """An engine by name; a plug-in may give an engine, or something to call for one."""
-    special = f"{capability}/{name}"
-    if special in SPECIAL:
-        value = SPECIAL.get(special)
-    elif capability == "ImageTextEncoder" and name not in ENGINES:
-        served = sorted(item.partition("/")[0] for item in SPECIAL.names() if item.partition("/")[2] == name)
-        raise OptionError(f"an encoder of images and texts is needed; {name} gives {' and '.join(served)}", got=name)
-    elif capability != "ImageTextEncoder" and name in (*BUILT_IN, *engine_names()) and not _serves(name, capability):
-        raise OptionError(f"a model that serves {capability} is needed", got=f"engine {name!r}, which does not")
-    else:
-        value = ENGINES.get(name)
-    if isinstance(value, type) or not hasattr(value, "resolve"):
-        try:
-            value = value()
-        except Exception as error:
-            raise UserError(
-                f"the engine {name!r} must start", got=f"{type(error).__name__}: {error}", fix="Mend its package"
-            ) from error
-    engine: Engine = value
-    return engine
-
-
-def _serves(name: str, capability: str) -> bool:
-    """True when a plug-in's engine says that it serves a capability (its `capabilities`)."""
-    return name in ENGINES and capability in getattr(ENGINES.get(name), "capabilities", ())
 
 
 class _Kept:
@@ -386,6 +286,7 @@ class _Kept:
         self._encoder, self.model = encoder, model
         self.constants: Mapping[str, float] = encoder.constants
         self.image_batch, self.text_batch = encoder.image_batch, encoder.text_batch
+        self.device = getattr(encoder, "device", None)
         measure = getattr(encoder, "text_lengths", None)
         if measure is not None:
             self.text_lengths = measure

@@ -140,7 +140,7 @@ def _variables() -> Iterator[Check]:
 
 
 def _plugins() -> Iterator[Check]:
-    from beholder.backends.pool import broken_engines
+    from beholder.backends.engine_table import broken_engines
     from beholder.cli.list import metric_infos
     from beholder.metrics.catalog import METRICS
 

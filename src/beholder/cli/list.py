@@ -74,7 +74,8 @@ def metric_infos(family: str | None) -> list[MetricInfo]:
 def list_known_models(family: str | None, *, as_json: bool) -> None:
     """Prints the models that are known by name, those of one family when it is named."""
     from beholder._errors import UnknownNameError
-    from beholder.backends.pool import broken_engines, list_models
+    from beholder.backends.engine_table import broken_engines
+    from beholder.backends.pool import list_models
 
     cards = list_models()
     families = sorted({card.family for card in cards})

@@ -102,7 +102,7 @@ class FeatureMaker:
             )
         if isinstance(next(iter(items.values())), (VideoItem, DerivedItem, FeatureItem)):
             return make_several(items, looker, self._encode, pool=self._pool, size=size, ahead=ahead, done=done)
-        overlap = getattr(self._backend, "device", None) != "cpu"
+        overlap = str(getattr(self._backend, "device", None)) != "cpu"
         return make_plain(
             items, self._prepare_still, self._encode, pool=self._pool, size=size, done=done, overlap=overlap
         )
