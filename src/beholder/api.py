@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
 from beholder._errors import OptionError, UserError
@@ -15,7 +16,7 @@ from beholder.runs.config import make_config
 from beholder.runs.progress import Progress
 from beholder.runs.results import Run
 from beholder.runs.session import OpenRun, Session, execute
-from beholder.score_table import ScoreTable, checked_texts, mask_list, media_list, score_table
+from beholder.score_table import ScoreTable, checked_texts, mask_list, media_list, pairs_error, score_table
 
 if TYPE_CHECKING:
     pass
@@ -44,6 +45,7 @@ def evaluate(
     max_pixels: int = 180_000_000,
     first_frame: bool = False,
     truncation: str = "truncate",
+    value_range: tuple[float, float] | None = None,
     seed: int = 0,
     resamples: int = 1000,
     level: float = 0.95,
@@ -89,6 +91,7 @@ def evaluate(
         max_pixels: pictures with more pixels get the status `too_large`.
         first_frame: take an animation as a still picture, its first frame; without it, it is a video.
         truncation: "truncate" marks rows whose text was cut, "error" gives them the status `failed`.
+        value_range: (low, high) of float arrays and tensors in `data`: which value is black, which white.
         seed: seed of the bootstrap.
         resamples: resamples of the bootstrap.
         level: level of the confidence intervals.
@@ -148,7 +151,11 @@ def evaluate(
     if data is not None and not isinstance(data, str):
         from beholder.manifest import open_source
 
-        source = open_source(data, mapping=config.mapping or None, allow_extra=allow_extra, root=config.root)
+        source = open_source(
+            data, mapping=config.mapping or None, allow_extra=allow_extra, root=config.root, value_range=value_range
+        )
+    elif value_range is not None:
+        raise OptionError("value_range is for data in memory", got="a file or folder", fix="Leave it out")
     return execute(config, metrics=chosen, source=source, progress=progress, real=None if config.real else real)
 
 
@@ -165,6 +172,7 @@ def open_run(
     dtype: str = "auto",
     by: str | Sequence[str] = (),
     max_failed: float = 0.0,
+    value_range: tuple[float, float] | None = None,
     store: str | None = None,
     overwrite: bool = False,
     real: Any = None,
@@ -183,6 +191,7 @@ def open_run(
     Args:
         out: run folder.
         metrics: as in `evaluate`; so are the others.
+        value_range: (low, high) of the float arrays and tensors that are added, for example (0, 1) or (-1, 1).
 
     Returns:
         A context manager with `add(output=…, prompt=…, …)`; its `run` is set when the block ends.
@@ -203,7 +212,9 @@ def open_run(
     )  # fmt: skip
     plan = make_plan(config, metrics=chosen)
     opened = open_real(config, plan, _path(real))
-    return OpenRun(Session(config, plan, source_name="open_run", real=opened), make_sample)
+    return OpenRun(
+        Session(config, plan, source_name="open_run", real=opened), partial(make_sample, value_range=value_range)
+    )
 
 
 def score(
@@ -241,7 +252,7 @@ def score(
     Args:
         metric: as in `evaluate`.
         images: one image or video, or a list: paths, bytes, PIL images, arrays, tensors; a list in the list is a video
-            of frames.
+            of frames, and so is an array of four axes: give a batch of pictures as list(batch).
         texts: one text or a list; every image is scored with every text.
         references: reference images of every image.
         reference_texts: reference captions of every image, for `clip_score(variant=ref_hessel)`.
@@ -269,7 +280,7 @@ def score(
     media = media_list(images, value_range=value_range)
     captions = [None] if texts is None else checked_texts(texts, "texts")
     if pairs and len(media) != len(captions):
-        raise OptionError("pairs need as many images as texts", got=f"{len(media)} images and {len(captions)} texts")
+        raise pairs_error(images, len(media), len(captions))
     couples = list(zip(media, captions)) if pairs else [(medium, text) for medium in media for text in captions]
     extras = {} if reference_texts is None else {"reference_texts": checked_texts(reference_texts, "reference_texts")}
     samples = _samples(

@@ -102,12 +102,26 @@ def media_list(value: Any, *, value_range: tuple[float, float] | None = None) ->
     from beholder.media.sources import as_medium
     from beholder.media.visual import FramesMedium, is_frames
 
-    return [
-        FramesMedium(list(item), value_range=value_range)
-        if is_frames(item)
-        else as_medium(item, value_range=value_range)
-        for item in _several(value)
-    ]
+    media: list[Medium] = []
+    for item in _several(value):
+        if not is_frames(item):
+            media.append(as_medium(item, value_range=value_range))
+            continue
+        frames = list(item)
+        if frames:  # Frames are looked at later, one by one; what no frame could be is told at the call.
+            as_medium(frames[0], value_range=value_range)
+        media.append(FramesMedium(frames, value_range=value_range))
+    return media
+
+
+def pairs_error(images: Any, n_images: int, n_texts: int) -> OptionError:
+    """Lists of unequal length where picture i belongs to text i."""
+    batch = getattr(images, "ndim", None) == 4
+    return OptionError(
+        "pairs need as many images as texts",
+        got=f"{n_images} image{'' if n_images == 1 else 's'} and {n_texts} text{'' if n_texts == 1 else 's'}",
+        fix="An array of four axes is one video; give a batch of pictures as list(batch)" if batch else None,
+    )
 
 
 def mask_list(value: Any, count: int) -> list[Any]:

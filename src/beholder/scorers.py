@@ -25,7 +25,7 @@ from beholder.metrics.base import SampleMetric
 from beholder.runs.config import RunConfig, make_config
 from beholder.runs.plan import Plan, make_plan
 from beholder.runs.quick import QuickScorer
-from beholder.score_table import ScoreTable, checked_texts, media_list, score_table
+from beholder.score_table import ScoreTable, checked_texts, media_list, pairs_error, score_table
 from beholder.tensors import to_tensor
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Scorer:
         """Every visual with every text.
 
         Args:
-            images: one visual or a list of m.
+            images: one visual or a list of m. An array of four axes is one video; give a batch as list(batch).
             texts: one text or a list of n.
 
         Returns:
@@ -161,7 +161,7 @@ class Scorer:
         """Scores with their statuses, reasons and evidence; nothing is raised for a pair without a score."""
         media, captions = self._media(images), checked_texts(texts, "texts")
         if pairs and len(media) != len(captions):
-            raise OptionError("pairs need as many images as texts", got=f"{len(media)} images, {len(captions)} texts")
+            raise pairs_error(images, len(media), len(captions))
         if not media or not captions:
             raise OptionError(f"at least one {'text' if media else 'image'} is needed", got="none")
         couples = list(zip(media, captions)) if pairs else [(m, t) for m in media for t in captions]

@@ -92,3 +92,29 @@ def test_an_error_of_a_generator_leaves_an_interrupted_run(tmp_path: Path, monke
         beholder.evaluate(rows, metrics="clip_score", model="counting", out=str(tmp_path / "out"))
     left = beholder.open_run_folder(tmp_path / "out")
     assert (left.header["status"], left.n) == ("interrupted", 4)
+
+
+def test_float_tensors_of_a_loop_have_a_stated_range(tmp_path: Path) -> None:
+    """The message of a float array names value_range, so whatever takes such arrays takes that too."""
+    counting()
+    pixels = np.full((4, 4, 3), 0.5, np.float32)
+    live = beholder.open_run(str(tmp_path / "a"), metrics="clip_score", model="counting", value_range=(0, 1))
+    with live:
+        live.add(output=pixels, prompt="x")
+    rows = [{"output": pixels, "prompt": "x"}]
+    run = beholder.evaluate(rows, metrics="clip_score", model="counting", out=str(tmp_path / "b"), value_range=(0, 1))
+    assert values(run) == values(live.run)
+    assert len(values(run)) == 1
+    with pytest.raises(UserError, match="value_range is for data in memory"):
+        beholder.evaluate(str(tmp_path), metrics="clip_score", model="counting", value_range=(0, 1))
+
+
+def test_a_batch_is_not_taken_for_a_list_unseen() -> None:
+    counting()
+    batch = np.zeros((3, 4, 4, 3), np.float32)
+    with pytest.raises(UserError, match="needs a stated value range"):
+        beholder.score("clip_score", images=batch, texts="x", model="counting")
+    with pytest.raises(UserError, match=r"got 1 image and 3 texts. An array of four axes is one video.*list\(batch\)"):
+        beholder.score(
+            "clip_score", images=batch, texts=["x", "y", "z"], pairs=True, model="counting", value_range=(0, 1)
+        )
