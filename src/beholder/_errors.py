@@ -110,18 +110,25 @@ class Fault:
         row: 1-based row of the input, when there is one.
         where: column or file that the fault is about.
         form: True for a fault of form (stops a run before any compute), False for a fault of one row.
+        fix: a way out that many faults share; lists of faults say it once, at their end.
     """
 
     message: str
     row: int | None = None
     where: str | None = None
     form: bool = True
+    fix: str | None = None
 
     def __str__(self) -> str:
         at = f"row {self.row}" if self.row is not None else ""
         if self.where:
             at = f"{at}, {self.where}" if at else self.where
         return f"{at}: {self.message}" if at else self.message
+
+
+def shared_fixes(faults: Sequence[Fault]) -> list[str]:
+    """The ways out that stand below a list of faults, as sentences."""
+    return [f"{text}." for text in dict.fromkeys(fault.fix for fault in faults) if text]
 
 
 class InputError(UserError):
@@ -138,6 +145,7 @@ class InputError(UserError):
         count = len(self.faults)
         lines = [f"{self.source} has {count} fault{'s' if count != 1 else ''}:"]
         lines += [f"  {fault}" for fault in self.faults]
+        lines += shared_fixes(self.faults)
         return "\n".join(lines)
 
 

@@ -29,6 +29,52 @@ def test_runs_named_twice_are_named(beholder: Cli, data: Path) -> None:
     assert "one folder named twice: a. Name each once." in result.stderr
 
 
+def test_a_history_says_why_a_folder_is_no_run(beholder: Cli, data: Path) -> None:
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "runs/a")
+    assert "got runs, which is no run but holds some: name runs/*." in beholder("history", "runs").stderr
+    assert "got no folder nothere." in beholder("history", "nothere").stderr
+    assert "got out, which holds no run." in beholder("history", "out").stderr
+
+
+@pytest.mark.parametrize("option", ["--out", "--root", "--store", "--cache-dir", "--real", "--outputs"])
+def test_a_blank_path_is_no_path(beholder: Cli, data: Path, option: str) -> None:
+    """A variable of the shell that was never set: --root "$DIR" must not mean that every file may be read."""
+    result = beholder("run", data, "-m", "clip_score", "--model", FAKE, option, "")
+    assert result.exit_code == 2
+    assert f"{option}: Input should be a path, not blank; got ''" in result.stderr
+
+
+@pytest.mark.parametrize(("metric", "more"), [("fid", " --real DIR"), ("vendi", "")])
+def test_a_score_of_a_set_metric_is_refused_before_anything_is_asked_for(
+    beholder: Cli, data: Path, metric: str, more: str
+) -> None:
+    result = beholder("score", "out/good/1.png", "-m", metric)
+    assert result.exit_code == 2
+    assert f"got {metric}, of whole sets. Give it a set: beholder run DATA -m {metric}{more}." in result.stderr
+    assert "--text" not in result.stderr
+    assert "weights" not in result.stderr
+
+
+def test_leftovers_name_their_option_once(beholder: Cli, data: Path) -> None:
+    Path("out/good/1.txt").write_text("one")
+    result = beholder("run", "out/good", "-m", "clip_score", "--model", FAKE)
+    assert result.exit_code == 2
+    assert result.stderr.count("--allow-extra") == 1
+    assert "0.png: no prompt for this file\n" in result.stderr
+    assert "Accept leftovers with --allow-extra" in beholder("validate", "out/good").stdout
+
+
+@pytest.mark.parametrize(
+    ("metric", "way"), [("clip_score", "give a column prompt, an a.txt beside"), ("clip_i", "give a column references")]
+)
+def test_a_run_without_any_value_says_what_to_give(beholder: Cli, data: Path, metric: str, way: str) -> None:
+    result = beholder("run", "out/good", "-m", metric, "--model", FAKE, "-o", "a")
+    assert result.exit_code == 0
+    assert way in result.stderr
+    whole = beholder("run", data, "-m", metric, "--model", FAKE, "-o", "b")
+    assert way not in whole.stderr
+
+
 def test_an_output_that_nobody_reads_is_no_gate_that_failed() -> None:
     """`beholder gate … | head -1` under pipefail: 1 would say that the gate was not met."""
     reads, writes = os.pipe()

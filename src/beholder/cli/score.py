@@ -137,11 +137,19 @@ def _missing_inputs(
     from beholder.metrics.base import make_metric
 
     try:
-        reads = make_metric(parse_spec(metric)).info.inputs
+        made = make_metric(parse_spec(metric))
     except UserError:
         return  # the check of the metric tells of it
+    if made.info.kind == "set":
+        real = " --real DIR" if getattr(made, "needs_real", False) else ""
+        yield OptionError(
+            "a score takes metrics of samples",
+            got=f"{metric}, of whole sets",
+            fix=f"Give it a set: beholder run DATA -m {metric}{real}",
+        )
+        return
     for column, given, option in (("prompt", texts, "--text"), ("references", references, "--reference")):
-        if column in reads and not given:
+        if column in made.info.inputs and not given:
             yield OptionError(f"{metric} needs {option}", got="none", fix=f"Give {option}, once or several times")
 
 

@@ -8,6 +8,7 @@ from beholder._errors import Fault
 from beholder.manifest.source import Row
 
 _SHOWN = 5
+_ACCEPT = "Accept leftovers with --allow-extra (allow_extra=True)"
 
 
 class Leftovers:
@@ -25,7 +26,7 @@ class Leftovers:
     def add(self, message: str, where: str) -> Iterator[Row]:
         """One thing without partner: a fault, or nothing yet."""
         if not self._accept:
-            yield 0, Fault(message, where=where)
+            yield 0, Fault(message, where=where, fix=_ACCEPT)
             return
         self._counts[message] = self._counts.get(message, 0) + 1
         shown = self._examples.setdefault(message, [])

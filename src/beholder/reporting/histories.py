@@ -107,10 +107,18 @@ def _opened(runs: Sequence[RunLike]) -> tuple[list[Run], list[str]]:
     found, skipped = [], []
     for item in runs:
         if not isinstance(item, Run) and not (Path(item) / "run.json").exists():
-            skipped.append(f"{item} holds no run")
+            skipped.append(_no_run(Path(item)))
             continue
         found.append(item if isinstance(item, Run) else open_run_folder(item))
     return found, skipped
+
+
+def _no_run(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"no folder {folder}"
+    if any(folder.glob("*/run.json")):
+        return f"{folder}, which is no run but holds some: name {folder}/*"
+    return f"{folder}, which holds no run"
 
 
 def _when(run: Run) -> str:

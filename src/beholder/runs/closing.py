@@ -9,7 +9,7 @@ from beholder.records import Summary
 from beholder.runs.finish import FrameReader, write_tables
 from beholder.runs.folder import RunFolder
 from beholder.runs.journal import Frame
-from beholder.runs.notices import notice_lines
+from beholder.runs.notices import lacking_columns, notice_lines
 from beholder.runs.plan import PlannedMetric, is_registered
 from beholder.runs.results import Run, write_sets
 
@@ -69,7 +69,9 @@ def _write(
     if len(found) < len(by):
         gone = ", ".join(sorted(set(by) - set(found)))
         folder.header["notices"].append(f"no row has the column {gone}: the summary is not grouped by it")
-    run.save_summary(run.summarise(by=found))
+    summary = run.summarise(by=found)
+    run.save_summary(summary)
+    folder.header["notices"] += lacking_columns(summary, metrics)
     folder.header["n"], folder.header["n_faults"] = run.n, run.n_faults
     folder.finish("finished")
     return Run(folder.path, metrics=own)

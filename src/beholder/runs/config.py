@@ -95,6 +95,14 @@ class RunConfig(BaseModel):
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
 
+    @field_validator("data", "prompts", "outputs", "root", "real", "out", "store", "cache_dir")
+    @classmethod
+    def _no_blank_path(cls, value: str | None) -> str | None:
+        """A variable of the shell that was never set would else mean the default, or no --root at all."""
+        if value is not None and not value.strip():
+            raise ValueError("Input should be a path, not blank")
+        return value
+
     @field_validator("batch_size", mode="before")
     @classmethod
     def _auto_batch(cls, value: Any) -> Any:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beholder.backends.base import ResolvedModel
+
+if TYPE_CHECKING:
+    from beholder.records import Summary
+    from beholder.runs.plan import PlannedMetric
 
 
 def foreign_texts(model: ResolvedModel, texts: Iterable[Any]) -> int:
@@ -50,6 +54,29 @@ def notice_lines(headers: Iterable[Mapping[str, Any]]) -> list[str]:
     if leaked:
         shown = ", ".join(leaked[:5]) + (" …" if len(leaked) > 5 else "")
         lines.append(f"{_rows(len(leaked))} an output that is, byte for byte, one of its own references: {shown}")
+    return lines
+
+
+def lacking_columns(summary: Iterable[Summary], metrics: Iterable[PlannedMetric]) -> list[str]:
+    """What to give where a metric has no value at all because no row has what it reads."""
+    missing: dict[str, set[str]] = {}
+    scored = set()
+    for item in summary:
+        missing.setdefault(item.label, set()).update(item.n_missing)
+        if item.n:
+            scored.add(item.label)
+    lines = []
+    for planned in metrics:
+        metric, label = planned.metric, planned.label
+        found = missing.get(label, set()) if label not in scored else set()
+        if found == {"empty_prompt"}:
+            column = metric.options.get("text", "prompt")
+            text = f"no row has a text for it: give a column {column}"
+            if column == "prompt":
+                text += ", an a.txt beside each a.png, or --prompts with --outputs"
+            lines.append(f"{label}: {text}")
+        elif found == {"no_reference"} and "references" in metric.info.inputs:
+            lines.append(f"{label}: no row has a reference: give a column references")
     return lines
 
 
