@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -73,6 +74,23 @@ def test_a_run_without_any_value_says_what_to_give(beholder: Cli, data: Path, me
     assert way in result.stderr
     whole = beholder("run", data, "-m", metric, "--model", FAKE, "-o", "b")
     assert way not in whole.stderr
+
+
+def test_nothing_that_a_manifest_says_acts_on_the_terminal(beholder: Cli, data: Path) -> None:
+    rows = [
+        {"output": "out/good/1.png", "prompt": "x", "method": "a\x1b]0;title\x07", "id": "one"},
+        {"output": "out/good/2\x1b[2J.png", "prompt": "\u202eleft", "method": "قطة", "id": "two\x9b"},
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = [
+        beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "a"),
+        beholder("show", "a"), beholder("show", "a", "--by", "id"), beholder("validate", data),
+    ]  # fmt: skip
+    text = "".join(item.stdout + item.stderr for item in done)
+    assert not set(text) & set("\x1b\x07\x9b\u202e")
+    assert "a\\u001b]0;title\\u0007" in text
+    assert "2\\u001b[2J.png" in text
+    assert "قطة" in text
 
 
 def test_an_output_that_nobody_reads_is_no_gate_that_failed() -> None:

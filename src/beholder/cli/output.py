@@ -9,15 +9,17 @@ from typing import Any
 
 import typer
 
+from beholder.report.visible import visible
+
 
 def say(text: str) -> None:
     """A line for the person at the terminal."""
-    typer.echo(text, err=True)
+    typer.echo(visible(text), err=True)
 
 
 def put(text: str) -> None:
-    """Data: text that ends with its own line break."""
-    typer.echo(text, nl=False)
+    """Data: text that ends with its own line break. A file or pipe gets it as it is."""
+    typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def put_json(value: Any) -> None:

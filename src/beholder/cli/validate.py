@@ -9,6 +9,7 @@ import typer
 from beholder.cli import options
 from beholder.cli.guard import WRONG_USE
 from beholder.cli.output import put, put_json
+from beholder.report.visible import visible
 
 if TYPE_CHECKING:
     from beholder.manifest.validate import ValidationReport
@@ -49,7 +50,7 @@ def validate(
     if as_json:
         put_json(report.to_dict())
     else:
-        put("".join(f"{line}\n" for line in report.lines()))
+        put("".join(f"{visible(line)}\n" for line in report.lines()))
     if report.faults:
         raise typer.Exit(WRONG_USE)
 

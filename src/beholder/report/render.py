@@ -13,6 +13,7 @@ from beholder._errors import OptionError
 from beholder.report.numbers import DASH
 from beholder.report.ranking import BEST, MARK, SECOND
 from beholder.report.tables import Table
+from beholder.report.visible import visible
 
 FORMATS = ("text", "md", "latex", "csv", "json")
 """What `beholder show --as` takes."""
@@ -78,7 +79,7 @@ def to_text(table: Table, *, width: int | None = None) -> str:
     console.print(to_rich(table), soft_wrap=False)
     lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
     body = [line for line in lines if line]
-    return "\n".join([*body, *([""] if table.notes else []), *table.notes]) + "\n"
+    return "\n".join([*body, *([""] if table.notes else []), *map(visible, table.notes)]) + "\n"
 
 
 def to_rich(table: Table) -> Any:
@@ -90,10 +91,13 @@ def to_rich(table: Table) -> Any:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in table.columns:
         drawn.add_column(
-            Text(column.title), justify="right" if column.numeric else "left", no_wrap=column.numeric, overflow="fold"
+            Text(visible(column.title)),
+            justify="right" if column.numeric else "left",
+            no_wrap=column.numeric,
+            overflow="fold",
         )
     for row in table.rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(visible(cell)) for cell in row))
     return drawn
 
 
@@ -169,7 +173,10 @@ def escape_latex(text: str) -> str:
 
 
 def _columns_of_text(table: Table) -> list[list[str]]:
-    return [[column.title, *(row[index] for row in table.rows)] for index, column in enumerate(table.columns)]
+    return [
+        [visible(text) for text in (column.title, *(row[index] for row in table.rows))]
+        for index, column in enumerate(table.columns)
+    ]
 
 
 def _styles(table: Table, row: int) -> list[str]:
