@@ -23,6 +23,7 @@ _TARGETS = {
     "InputError": "beholder._errors",
     "MetricInfo": "beholder.records",
     "ModelCard": "beholder.records",
+    "NoValue": "beholder._errors",
     "Run": "beholder.runs.results",
     "SampleMetric": "beholder.metrics.base",
     "Score": "beholder.records",
@@ -71,7 +72,7 @@ _TARGETS = {
 
 if TYPE_CHECKING:
     from beholder import knowcusbench
-    from beholder._errors import BeholderError, InputError, UserError
+    from beholder._errors import BeholderError, InputError, NoValue, UserError
     from beholder.api import evaluate, list_metrics, list_models, open_run, run, score
     from beholder.attributing.call import attributes
     from beholder.backends.fake import FakeEncoder
@@ -116,6 +117,7 @@ __all__ = [
     "InputError",
     "MetricInfo",
     "ModelCard",
+    "NoValue",
     "Run",
     "SampleMetric",
     "Score",
