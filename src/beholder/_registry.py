@@ -22,6 +22,9 @@ class Broken:
     reason: str
 
 
+_SEE = {"protocol": "See: beholder list --protocols"}
+
+
 @dataclass
 class Registry(Generic[T]):
     """Names to "module:attr" targets that are imported when first asked for.
@@ -87,7 +90,7 @@ class Registry(Generic[T]):
             return self._loaded[name]
         family = self._family(name)
         if name not in self._targets and family is None:
-            raise UnknownNameError(self.kind, name, self._targets, fix="See: beholder list")
+            raise UnknownNameError(self.kind, name, self._targets, fix=_SEE.get(self.kind, "See: beholder list"))
         target = self._targets.get(name) or str(family)
         try:
             value: T = _load(target) if family is None else _load(target)(name.partition(":")[2])

@@ -93,6 +93,34 @@ def test_nothing_that_a_manifest_says_acts_on_the_terminal(beholder: Cli, data: 
     assert "قطة" in text
 
 
+def test_what_could_not_be_paired_has_no_verdict(beholder: Cli, data: Path) -> None:
+    """Two runs of both methods: seeds are shared by a method with itself only, so methods do not pair."""
+    rows = [json.loads(line) | {"seed": at} for at, line in enumerate(data.read_text().splitlines())]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in "ab":
+        beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", name)
+    done = beholder("compare", "a", "b")
+    assert done.exit_code == 0, done.stderr
+    assert "inconclusive" not in done.stdout
+    assert "against a:good, of 1 metric: nothing to compare on 1." in done.stdout
+    assert "against a:good, of 1 metric: equal on 1." in done.stdout
+
+
+def test_methods_that_are_taken_together_are_named(beholder: Cli, data: Path) -> None:
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "both")
+    rows = [json.loads(line) for line in data.read_text().splitlines()][:6]
+    data.write_text("".join(json.dumps(row | {"method": None}) + "\n" for row in rows))
+    data.write_text(data.read_text().replace('"method": null, ', ""))
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "one")
+    done = beholder("show", "both", "one")
+    assert "Note: both: the rows of all methods are taken together" in done.stderr
+    assert "taken together" not in beholder("show", "both").stderr
+
+
+def test_an_unknown_protocol_says_where_protocols_are_listed(beholder: Cli, data: Path) -> None:
+    assert "See: beholder list --protocols" in beholder("bench", "nope", data).stderr
+
+
 def test_an_output_that_nobody_reads_is_no_gate_that_failed() -> None:
     """`beholder gate … | head -1` under pipefail: 1 would say that the gate was not met."""
     reads, writes = os.pipe()

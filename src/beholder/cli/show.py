@@ -159,6 +159,8 @@ def _views(opened: Sequence[Run], paths: Sequence[str], by: Sequence[str]) -> li
         # A run without the column keeps all from being grouped: one table has one grouping.
         with contextlib.suppress(UnknownNameError):
             return [table_view(run, name=name, by=["method"]) for run, name in zip(opened, names)]
+        mixed = ", ".join(name for run, name in zip(opened, names) if has_methods(run))
+        say(f"Note: {mixed}: the rows of all methods are taken together, since another run has no column method.")
     return [table_view(run, name=name, by=by) for run, name in zip(opened, names)]
 
 

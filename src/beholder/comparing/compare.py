@@ -113,7 +113,7 @@ def _labels(sides: Sequence[Side], asked: Sequence[str]) -> list[str]:
     if not shared:
         raise UserError(
             "sides must have a metric in common",
-            got="; ".join(f"{side.name}: {', '.join(side.labels)}" for side in sides),
+            got="; ".join(f"{side.name}: {', '.join(side.labels) or 'none of samples'}" for side in sides),
             fix="Run the same metrics on both",
         )
     return list(dict.fromkeys(asked)) or shared

@@ -33,13 +33,18 @@ def comparison_table(found: Comparison) -> Table:
         cells = [row.label + _ARROWS[row.higher_is_better]]
         cells += [row.b] if several else []
         cells += [_group_text(row.group, name) for name in groups]
-        rows.append((*cells, *_number_cells(row), row.verdict))
+        rows.append((*cells, *_number_cells(row), _verdict(row, row.difference.value)))
     for item in found.sets:
         cells = [item.label + _ARROWS[item.higher_is_better]]
         cells += [item.b] if several else []
-        rows.append((*cells, *("all" for _ in groups), *_set_cells(item), item.verdict))
+        rows.append((*cells, *("all" for _ in groups), *_set_cells(item), _verdict(item, item.difference)))
     notes = _comparison_notes(found) if found.rows else _verdicts(found)
     return Table(tuple(titles), tuple(rows), (*notes, *_set_notes(found)))
+
+
+def _verdict(row: Compared | SetCompared, difference: float | None) -> str:
+    """The verdict; where nothing could be compared, none."""
+    return DASH if difference is None else row.verdict
 
 
 def _set_cells(item: SetCompared) -> list[str]:
@@ -133,12 +138,15 @@ def _verdicts(found: Comparison) -> list[str]:
     """In words: on how many metrics a side is better, worse or neither."""
     lines = []
     for side in found.sides[1:]:
-        verdicts = [row.verdict for row in found.rows if _counts(row, side) and not row.group]
-        verdicts += [item.verdict for item in found.sets if _counts(item, side)]
+        rows = [row for row in found.rows if _counts(row, side) and not row.group]
+        verdicts = [_verdict(row, row.difference.value) for row in rows]
+        verdicts += [_verdict(item, item.difference) for item in found.sets if _counts(item, side)]
         if not verdicts:
             continue
         counts = {name: verdicts.count(name) for name in ("better", "worse", "inconclusive", "equal")}
         told = ", ".join(f"{name} on {count}" for name, count in counts.items() if count)
+        if lost := verdicts.count(DASH):
+            told += f"{', ' if told else ''}nothing to compare on {lost}"
         lines.append(
             f"{side} against {found.sides[0]}, of {len(verdicts)} metric{'s' if len(verdicts) > 1 else ''}: {told}."
         )
