@@ -109,6 +109,22 @@ def test_references_start_from_the_prompts_and_outputs_from_the_working_folder(w
     assert sample.references[0].path == str(tmp_path / "lists/r.png")
 
 
+def test_folders_beside_those_of_the_template_are_no_leftovers(write, draw):
+    """`ck{method}/…` in a project's folder: its other pictures are none of the template's."""
+    write("prompts.csv", "prompt_id,prompt\n1,one\n")
+    for path in ("ck1/1_0.png", "ck2/1_0.png", "figures/a.png", "logo.png"):
+        draw(path)
+    source = open_source(prompts="prompts.csv", outputs="ck{method}/{prompt_id}_{seed}.png")
+    assert [sample.method for sample in source] == ["1", "2"]
+    draw("ck2/notes.png")
+    source = open_source(prompts="prompts.csv", outputs="ck{method}/{prompt_id}_{seed}.png")
+    assert messages(source) == [("ck2/notes.png", "this file does not fit the output template")]
+    draw("out/imx.png")
+    draw("out/img1.png")
+    source = open_source(prompts="prompts.csv", outputs="out/img{prompt_id}.png")
+    assert messages(source) == [("out/imx.png", "this file does not fit the output template")]
+
+
 def test_n2_what_is_unmatched_on_both_sides(write, draw):
     for name in ("a/1", "a/2", "b/1", "a/9", "a/odd/3"):
         draw(f"out/{name}.png")

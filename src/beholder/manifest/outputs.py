@@ -141,7 +141,9 @@ class TemplateReader(RowReader):
                     f"the output template {template.text!r} must start with a folder that exists", got=repr(root)
                 )
             for path in media_files(root):
-                yield from join.file(template, path)
+                # Other folders beside those of the template are none of its leftovers.
+                if path.startswith(template.folder_start):
+                    yield from join.file(template, path)
         if table:
             yield from join.prompts_without_output(table)
         self.remarks = lone.remarks()

@@ -36,6 +36,13 @@ class Template:
         names = [part[0] for part in self.parts if not isinstance(part, str)]
         return tuple(dict.fromkeys(name for name in names if name not in (_FREE, _EXTENSION)))
 
+    @property
+    def folder_start(self) -> str:
+        """How the names of the folders begin that the template reaches: "ck" of `ck{method}/{prompt_id}.png`, else ""."""
+        first = self.parts[0] if self.parts else ""
+        deeper = any("/" in part for part in self.parts[1:] if isinstance(part, str))
+        return first if isinstance(first, str) and deeper else ""
+
     def readings(self, path: str) -> list[dict[str, str]]:
         """Every way in which a path below the root fits. `seed` is a whole number, no field spans `/`."""
         return [dict(reading) for reading in _match(self.parts, path, {})]
