@@ -38,7 +38,7 @@ class Template:
 
     @property
     def folder_start(self) -> str:
-        """How the names of the folders begin that the template reaches: "ck" of `ck{method}/{prompt_id}.png`, else ""."""
+        """How the folders that the template reaches begin: "ck" of `ck{method}/{prompt_id}.png`, else ""."""
         first = self.parts[0] if self.parts else ""
         deeper = any("/" in part for part in self.parts[1:] if isinstance(part, str))
         return first if isinstance(first, str) and deeper else ""
