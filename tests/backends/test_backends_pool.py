@@ -187,6 +187,19 @@ def test_the_demo_model_is_served_from_its_folder(tiny: Folder, monkeypatch: pyt
         pool.resolve_model("demo:emojis")
 
 
+@pytest.mark.parametrize(
+    ("engine", "capability"),
+    [("inception", "ImageEncoder"), ("aesthetic", "EmbeddingHead"), ("artscore", "ImageScorer")],
+)
+def test_a_file_named_without_a_slash_is_told_how_to_be_named(
+    engine: str, capability: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.pth").write_bytes(b"")
+    with pytest.raises(UnknownNameError, match=rf"a file is written {engine}:\./file\.pth"):
+        pool.resolve_model(f"{engine}:mine.pth", capability=capability)
+
+
 def test_asking_twice_gives_equal_models(tiny: Folder) -> None:
     first, second = (pool.resolve_model(str(tiny("clip"))) for _ in range(2))
     assert first == second

@@ -50,7 +50,8 @@ class AestheticEngine(CardEngine):
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         """A head runs in float64 whatever dtype was asked for: it is small and decides the value."""
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        card = self.card(parsed, what="aesthetic head", fix="There is {known}; or name a file") or ModelCard(
+        fix = "There is {known}; a file is written aesthetic:./file.pth"
+        card = self.card(parsed, what="aesthetic head", fix=fix) or ModelCard(
             id=parsed.id, engine=self.name, family="aesthetic", arch="linear", weights=f"./{parsed.weights}",
             capabilities=("EmbeddingHead",),
         )  # fmt: skip

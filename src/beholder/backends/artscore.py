@@ -53,7 +53,8 @@ class ArtScoreEngine(CardEngine):
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        card = self.card(parsed, what="ArtScore model", fix="There is {known}; or name a file") or ModelCard(
+        fix = "There is {known}; a file is written artscore:./file.pth"
+        card = self.card(parsed, what="ArtScore model", fix=fix) or ModelCard(
             id=parsed.id, engine=self.name, family="artscore", arch="resnet", weights=f"./{parsed.weights}",
             capabilities=("ImageScorer",), notes=self.cards()[0].notes,
         )  # fmt: skip

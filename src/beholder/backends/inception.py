@@ -46,7 +46,8 @@ class InceptionEngine(CardEngine):
 
     def resolve(self, name: str, *, dtype: str, options: LoadOptions) -> ResolvedModel:
         parsed = parse_name(name, engines=(*BUILT_IN, self.name))
-        card = self.card(parsed, what="Inception model", fix="There is {known}; or name a file")
+        fix = "There is {known}; a file is written inception:./file.pth"
+        card = self.card(parsed, what="Inception model", fix=fix)
         card = card or dataclasses.replace(
             self.cards()[0], id=parsed.id, weights=f"./{parsed.weights}", aliases=(), source=None
         )
