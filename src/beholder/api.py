@@ -252,7 +252,7 @@ def score(
     Args:
         metric: as in `evaluate`.
         images: one image or video, or a list: paths, bytes, PIL images, arrays, tensors; a list in the list is a video
-            of frames, and so is an array of four axes: give a batch of pictures as list(batch).
+            of frames. An array of four axes is refused: list(array) is its pictures, [array] one video.
         texts: one text or a list; every image is scored with every text.
         references: reference images of every image.
         reference_texts: reference captions of every image, for `clip_score(variant=ref_hessel)`.
@@ -280,7 +280,7 @@ def score(
     media = media_list(images, value_range=value_range)
     captions = [None] if texts is None else checked_texts(texts, "texts")
     if pairs and len(media) != len(captions):
-        raise pairs_error(images, len(media), len(captions))
+        raise pairs_error(len(media), len(captions))
     couples = list(zip(media, captions)) if pairs else [(medium, text) for medium in media for text in captions]
     extras = {} if reference_texts is None else {"reference_texts": checked_texts(reference_texts, "reference_texts")}
     samples = _samples(

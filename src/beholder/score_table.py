@@ -98,7 +98,17 @@ def score_table(
 
 
 def media_list(value: Any, *, value_range: tuple[float, float] | None = None) -> list[Medium]:
-    """One visual or several as media; a list in the list, or an array of four axes in it, is a video of frames."""
+    """One visual or several as media; a list in the list, or an array of four axes in it, is a video of frames.
+
+    Raises:
+        OptionError: an array of four axes in the place of the list, which could be either.
+    """
+    if getattr(value, "ndim", None) == 4:
+        raise OptionError(
+            "visuals must be one, or a list of them",
+            got=f"an array of four axes {tuple(value.shape)}, which may be a batch of pictures or one video",
+            fix="Give list(array) for pictures, [array] for a video",
+        )
     from beholder.media.sources import as_medium
     from beholder.media.visual import FramesMedium, is_frames
 
@@ -114,13 +124,12 @@ def media_list(value: Any, *, value_range: tuple[float, float] | None = None) ->
     return media
 
 
-def pairs_error(images: Any, n_images: int, n_texts: int) -> OptionError:
+def pairs_error(n_images: int, n_texts: int) -> OptionError:
     """Lists of unequal length where picture i belongs to text i."""
-    batch = getattr(images, "ndim", None) == 4
     return OptionError(
         "pairs need as many images as texts",
         got=f"{n_images} image{'' if n_images == 1 else 's'} and {n_texts} text{'' if n_texts == 1 else 's'}",
-        fix="An array of four axes is one video; give a batch of pictures as list(batch)" if batch else None,
+        fix="Give lists of equal length, or leave pairs out for every image with every text",
     )
 
 

@@ -5,7 +5,8 @@
     clip.pairs(images=["a.png", "b.mp4"], texts=["a cat", "a dog"])    # tensor (2,)
 
 A visual is a path, bytes, a PIL image, an array or a tensor; a video's path, a folder of frames, a list of frames, or
-an array of four axes is one visual too (so a batch of pictures is a list, not one array). The model is loaded at the
+an array of four axes is one visual too, inside the list of visuals. In the place of that list an array of four axes is
+refused, since it could be a batch: list(array) is a batch of pictures, [array] one video. The model is loaded at the
 first call and stays loaded until `close`; a pickled scorer leaves it behind and loads it again.
 """
 
@@ -112,7 +113,7 @@ class Scorer:
         """Every visual with every text.
 
         Args:
-            images: one visual or a list of m. An array of four axes is one video; give a batch as list(batch).
+            images: one visual or a list of m; list(batch) for a tensor that is a batch of pictures.
             texts: one text or a list of n.
 
         Returns:
@@ -161,7 +162,7 @@ class Scorer:
         """Scores with their statuses, reasons and evidence; nothing is raised for a pair without a score."""
         media, captions = self._media(images), checked_texts(texts, "texts")
         if pairs and len(media) != len(captions):
-            raise pairs_error(images, len(media), len(captions))
+            raise pairs_error(len(media), len(captions))
         if not media or not captions:
             raise OptionError(f"at least one {'text' if media else 'image'} is needed", got="none")
         couples = list(zip(media, captions)) if pairs else [(m, t) for m in media for t in captions]
@@ -194,7 +195,10 @@ class Scorer:
                 f'item {number} of the data set must be a mapping with "images" or "videos", and "texts"',
                 got=", ".join(map(repr, item)) if isinstance(item, Mapping) else type(item).__name__,
             )
-        visuals = [medium for name in ("images", "videos") if name in item for medium in self._media(item[name])]
+        given = {name: item[name] for name in ("images", "videos") if name in item}
+        if getattr(given.get("videos"), "ndim", None) == 4:
+            given["videos"] = [given["videos"]]
+        visuals = [medium for value in given.values() for medium in self._media(value)]
         texts = checked_texts(item["texts"], f"texts of item {number}")
         if not visuals or not texts:
             raise OptionError(f"item {number} of the data set must hold visuals and texts", got="none of one of them")

@@ -529,7 +529,7 @@ def test_dino_i_seg_fills_with_imagenets_mean(tmp_path: Path) -> None:
     run = evaluate(tmp_path, [row], "dino_i_seg(model=counting, segmenter=color, fill=mean)")
     masked = np.where((pixels == RED).all(axis=2)[..., None], pixels, np.array(IMAGENET_MEAN, np.uint8))
     assert rows_of(run, run.labels[0])[0]["value"] == pytest.approx(cosine(encoder, masked, pixels), abs=1e-6)
-    with pytest.raises(OptionError, match="takes a model"):
+    with pytest.raises(OptionError, match="takes the model"):
         evaluate(tmp_path, [row], "dino_i_seg(segmenter=color)", model="counting")
 
 

@@ -109,12 +109,25 @@ def test_float_tensors_of_a_loop_have_a_stated_range(tmp_path: Path) -> None:
         beholder.evaluate(str(tmp_path), metrics="clip_score", model="counting", value_range=(0, 1))
 
 
-def test_a_batch_is_not_taken_for_a_list_unseen() -> None:
+def test_a_batch_is_never_taken_for_a_video() -> None:
+    """What a DataLoader gives has four axes, as a video has: the call says which of both it means."""
     counting()
-    batch = np.zeros((3, 4, 4, 3), np.float32)
+    batch = np.zeros((3, 4, 4, 3), np.uint8)
+    scorer = beholder.CLIPScore(model="counting")
+    for call in (
+        lambda: beholder.score("clip_score", images=batch, texts="x", model="counting"),
+        lambda: beholder.score("clip_i", images=batch[0], references=batch, model="counting"),
+        lambda: scorer.forward(batch, ["x", "y", "z"]),
+        lambda: scorer.batch_forward([{"images": batch, "texts": ["x", "y", "z"]}]),
+    ):
+        with pytest.raises(
+            UserError, match=r"four axes \(3, 4, 4, 3\).*list\(array\) for pictures, \[array\] for a video"
+        ):
+            call()
+    assert scorer.forward(list(batch), "x").shape == (3, 1)
+    assert scorer.forward([batch], "x").shape == (1, 1)
+    assert scorer.batch_forward([{"videos": batch, "texts": "x"}]).shape == (1, 1, 1)
     with pytest.raises(UserError, match="needs a stated value range"):
-        beholder.score("clip_score", images=batch, texts="x", model="counting")
-    with pytest.raises(UserError, match=r"got 1 image and 3 texts. An array of four axes is one video.*list\(batch\)"):
-        beholder.score(
-            "clip_score", images=batch, texts=["x", "y", "z"], pairs=True, model="counting", value_range=(0, 1)
-        )
+        scorer.forward([batch.astype(np.float32)], "x")
+    with pytest.raises(UserError, match="got 3 images and 1 text"):
+        scorer.pairs(list(batch), ["x"])
