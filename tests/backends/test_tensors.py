@@ -41,6 +41,12 @@ def test_a_gpus_batch_is_stacked_in_page_locked_memory(monkeypatch: pytest.Monke
     np.testing.assert_array_equal(batch, np.stack(ROWS))
 
 
+def test_pixels_that_are_turned_about_are_stacked_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked, turned = Locked(monkeypatch), [row[..., ::-1] for row in ROWS]
+    np.testing.assert_array_equal(stacked(turned, "cuda"), np.stack(turned))
+    assert locked.shapes == [(7, 3, 4, 5)]
+
+
 @pytest.mark.parametrize("device", ["cpu", "mps", torch.device("cpu"), None])
 def test_other_batches_lie_in_ordinary_memory(monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
     locked = Locked(monkeypatch)

@@ -53,8 +53,10 @@ def stacked(rows: Sequence[np.ndarray], device: Any) -> np.ndarray:
         import torch
 
         try:
-            first = torch.from_numpy(np.asarray(rows[0]))
-            room = torch.empty((len(rows), *first.shape), dtype=first.dtype, pin_memory=True).numpy()
+            first = np.asarray(rows[0])
+            # The type alone: torch takes no array that is turned about, as pixels in BGR are.
+            dtype = torch.from_numpy(np.empty(0, first.dtype)).dtype
+            room = torch.empty((len(rows), *first.shape), dtype=dtype, pin_memory=True).numpy()
         except (RuntimeError, TypeError):
             # Memory that may be locked is limited on some machines, and torch does not know all of numpy's types.
             return np.stack(rows)
