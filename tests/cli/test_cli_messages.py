@@ -56,6 +56,13 @@ def test_a_score_of_a_set_metric_is_refused_before_anything_is_asked_for(
     assert "weights" not in result.stderr
 
 
+def test_a_folder_that_is_scored_is_said_to_be_one_video(beholder: Cli, data: Path) -> None:
+    done = beholder("score", "out/good", "out/good/1.png", "--text", "x", "--model", FAKE)
+    assert done.exit_code == 0, done.stderr
+    assert "Note: out/good is a folder: one video" in done.stderr
+    assert done.stderr.count("is a folder") == 1
+
+
 def test_leftovers_name_their_option_once(beholder: Cli, data: Path) -> None:
     Path("out/good/1.txt").write_text("one")
     result = beholder("run", "out/good", "-m", "clip_score", "--model", FAKE)

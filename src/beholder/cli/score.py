@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -122,10 +123,19 @@ def score(
 
         put(to_text(score_table(table), width=stdout_width()))
     if not quiet:
-        for notice in table.notices:
+        for notice in [*table.notices, *_folder_notices(images)]:
             say(f"Note: {notice}")
     if any(row.score.status.is_fault for row in table.rows):
         raise typer.Exit(TOO_MANY_FAULTS)
+
+
+def _folder_notices(images: Sequence[str]) -> list[str]:
+    """A folder is a video; who meant its pictures one by one must not take the value for theirs."""
+    return [
+        f"{image} is a folder: one video, its pictures the frames. To score each picture: beholder run {image}"
+        for image in images
+        if os.path.isdir(image)
+    ]
 
 
 def _missing_inputs(
