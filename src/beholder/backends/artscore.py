@@ -24,6 +24,7 @@ from beholder.backends.base import ImageScorer, LoadOptions, Made, ResolvedModel
 from beholder.backends.describing import CardEngine, describe_parts
 from beholder.backends.devices import choose_device, choose_dtype, release_memory
 from beholder.backends.faces.find import Need, Part, find_parts
+from beholder.backends.forward import forward_pass
 from beholder.backends.hashes import beholder_cache
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.own_networks import assign_weights
@@ -153,13 +154,11 @@ class ArtScorer:
 
     def score_images(self, visuals: Sequence[Any]) -> Made:
         """The column "score" (n,) float32; pictures of one size go through the network together."""
-        import torch
-
         scores = np.zeros(len(visuals), dtype=np.float32)
         by_shape: dict[tuple[int, ...], list[int]] = {}
         for row, visual in enumerate(visuals):
             by_shape.setdefault(visual.shape, []).append(row)
-        with torch.inference_mode():
+        with forward_pass():
             for rows in by_shape.values():
                 batch = on_device(stacked([visuals[row] for row in rows], self._device), self._device)
                 pixels = normalise(batch, self._table).to(self._dtype)

@@ -15,6 +15,7 @@ import numpy as np
 from beholder._errors import OptionError, WeightsMismatchError
 from beholder.backends.base import Made, ResolvedModel
 from beholder.backends.devices import choose_device, release_memory
+from beholder.backends.forward import forward_pass
 from beholder.backends.hf_text import find_ending, load_tokenizer
 from beholder.backends.preprocess import Preprocessing
 from beholder.backends.tensors import normalise, on_device, stacked, to_numpy
@@ -107,13 +108,11 @@ class T5AnswerScorer:
         Raises:
             OptionError: an answer without a token of its own.
         """
-        import torch
-
         wanted = self._tokenizer.ids(answer)
         if not answer.strip() or len(wanted) < 2:
             raise OptionError("an answer must have at least one token and the end token", got=repr(answer))
         used = sorted({at for at, _ in pairs})
-        with torch.inference_mode():
+        with forward_pass():
             seen = dict(zip(used, self._look([visuals[at] for at in used])))
             parts = [
                 self._score(

@@ -33,6 +33,7 @@ from beholder.backends.describing import (
 )
 from beholder.backends.devices import LARGE, choose_device, release_memory
 from beholder.backends.files import choose_hf, list_files, read_json
+from beholder.backends.forward import forward_pass
 from beholder.backends.gme_pixels import PatchPicture
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.tensors import on_device, to_numpy
@@ -195,7 +196,7 @@ class GmeEncoder:
         """(n, d) float32: the decoder's states at the last token of n strings of one length."""
         import torch
 
-        with torch.inference_mode():
+        with forward_pass():
             tokens = torch.tensor(ids, device=self._device)
             embedded = self._network.get_input_embeddings()(tokens)
             if patches is not None:

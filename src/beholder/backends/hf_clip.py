@@ -31,6 +31,7 @@ from beholder.backends.files import (
     list_files,
     read_json,
 )
+from beholder.backends.forward import forward_pass
 from beholder.backends.half_products import ARITHMETIC, MODEL_TYPES, halve_products
 from beholder.backends.hf_config import (
     FAMILIES,
@@ -228,17 +229,13 @@ class HFClipEncoder:
 
     def encode_images(self, batch: np.ndarray) -> np.ndarray:
         """(n, 3, h, w) uint8 from `prepare_image` to (n, d) float32, projected and unnormalised."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             pixels = normalise(on_device(batch, self._device), self._table).to(self._network.dtype)
             return to_numpy(projected(self._network.get_image_features(pixel_values=pixels)))
 
     def encode_patches(self, batch: np.ndarray) -> Columns:
         """(n, 3, h, w) uint8 to the columns of a `PatchEncoder`, the plain embedding among them."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             pixels = normalise(on_device(batch, self._device), self._table).to(self._network.dtype)
             return patch_columns(hf_tower(self._network), pixels)
 
@@ -263,12 +260,10 @@ class HFClipEncoder:
 
     def _encode_tokens(self, tokens: Tokens, rows: np.ndarray, length: int) -> np.ndarray:
         """Some of the texts, all of them padded to one length."""
-        import torch
-
         inputs = {"input_ids": on_device(tokens.ids[rows, :length], self._device)}
         if self._family.uses_mask:
             inputs["attention_mask"] = on_device(tokens.mask[rows, :length], self._device)
-        with torch.inference_mode():
+        with forward_pass():
             return to_numpy(projected(self._network.get_text_features(**inputs)))
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from beholder.backends.describing import (
 )
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import Choice, choose_plain, read_json
+from beholder.backends.forward import forward_pass
 from beholder.backends.hf_config import image_config
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
@@ -132,9 +133,7 @@ class DinoEncoder:
 
     def encode_images(self, batch: np.ndarray) -> np.ndarray:
         """(n, 3, h, w) uint8 from `prepare_image` to (n, d) float32, unnormalised."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             pixels = normalise(on_device(batch, self._device), self._table).to(self._network.dtype)
             return to_numpy(self._network(pixel_values=pixels).last_hidden_state[:, 0])
 

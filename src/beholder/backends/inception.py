@@ -23,6 +23,7 @@ from beholder.backends.cards_sets import INCEPTION_FILE, INCEPTION_MIRROR, INCEP
 from beholder.backends.describing import CardEngine, describe_parts
 from beholder.backends.devices import choose_device, choose_dtype, release_memory
 from beholder.backends.faces.find import Need, Part, find_parts
+from beholder.backends.forward import forward_pass
 from beholder.backends.hashes import beholder_cache
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.own_networks import assign_weights
@@ -120,9 +121,7 @@ class InceptionEncoder:
 
     def encode_images(self, batch: np.ndarray) -> np.ndarray:
         """(n, 3, 299, 299) from `prepare_image` to (n, 2048) float32."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             pixels = (on_device(batch, self._device) - 128.0) / 128.0
             return to_numpy(self._network(pixels.to(self._dtype)))
 

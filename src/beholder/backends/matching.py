@@ -16,6 +16,7 @@ import numpy as np
 from beholder._errors import ModelError, NoValue, OptionError
 from beholder.backends.base import Made, ResolvedModel
 from beholder.backends.devices import choose_device, release_memory
+from beholder.backends.forward import forward_pass
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.preprocess import Preprocessing
 from beholder.backends.tensors import normalise, on_device, stacked, to_numpy
@@ -101,8 +102,6 @@ class PairMatcher:
         Raises:
             OptionError: a head that this model does not have.
         """
-        import torch
-
         if head not in self._network.heads:
             allowed = " or ".join(repr(name) for name in self._network.heads)
             raise OptionError(f"head of {self.model.asked} must be {allowed}", got=repr(head))
@@ -111,7 +110,7 @@ class PairMatcher:
         number = {text: at for at, text in enumerate(texts)}
         images = np.asarray([at for at, _ in pairs], dtype=np.intp)
         rows = np.asarray([number[text] for _, text in pairs], dtype=np.intp)
-        with torch.inference_mode():
+        with forward_pass():
             seen = self._look(visuals, images)
             if head == "itm":
                 values, undirected = self._logits(seen, tokens, images, rows), np.zeros(len(pairs), bool)

@@ -17,6 +17,7 @@ from beholder.backends.cards import card_of
 from beholder.backends.describing import CardEngine, describe_files, paths_of
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import Choice, choose_open_clip, choose_tokenizer, find_fault, list_files
+from beholder.backends.forward import forward_pass
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.names import ModelName, parse_name
 from beholder.backends.open_clip_recipe import Recipe, check_supported, find_recipe, need_package, pixels_of
@@ -164,25 +165,19 @@ class OpenClipEncoder:
 
     def encode_images(self, batch: np.ndarray) -> np.ndarray:
         """(n, 3, h, w) uint8 from `prepare_image` to (n, d) float32, projected and unnormalised."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             pixels = normalise(on_device(batch, self._device), self._table).to(self._dtype)
             return to_numpy(projected(self._network.encode_image(pixels, normalize=False)))
 
     def encode_patches(self, batch: np.ndarray) -> Columns:
         """(n, 3, h, w) uint8 to the columns of a `PatchEncoder`, the plain embedding among them."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             pixels = normalise(on_device(batch, self._device), self._table).to(self._dtype)
             return patch_columns(open_clip_tower(self._network, self.model.asked), pixels)
 
     def encode_texts(self, texts: Sequence[str]) -> Columns:
-        import torch
-
         tokens = self._tokenize(texts)
-        with torch.inference_mode():
+        with forward_pass():
             embedding = self._network.encode_text(on_device(tokens.ids, self._device), normalize=False)
         return {
             "embedding": to_numpy(projected(embedding)), "n_tokens": tokens.n_tokens, "truncated": tokens.truncated,

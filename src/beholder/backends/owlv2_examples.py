@@ -22,6 +22,7 @@ from beholder.backends.describing import (
 )
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import Choice, choose_plain, read_json
+from beholder.backends.forward import forward_pass
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.segment.fit import CLIP, Fit, read_fit
 from beholder.backends.tensors import on_device, to_numpy
@@ -97,9 +98,7 @@ class Owlv2Detector:
         Raises:
             NoValue: `not_applicable`: none of its boxes covers enough of it.
         """
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             flat, grid = self._look(self._fit(picture.pixels))
             embedding, _, _ = self._network.embed_image_query(flat, grid)
             if embedding is None:
@@ -108,10 +107,8 @@ class Owlv2Detector:
 
     def detect_examples(self, visuals: Sequence[Any], pairs: Sequence[tuple[int, np.ndarray]]) -> Made:
         """Boxes over `FLOOR`, suppressed at 0.3, the best 300; see `ExampleDetector`."""
-        import torch
-
         boxes, scores = [], []
-        with torch.inference_mode():
+        with forward_pass():
             seen = {}
             for at in sorted({at for at, _ in pairs}):
                 flat, grid = self._look(visuals[at][0])

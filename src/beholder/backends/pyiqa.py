@@ -22,6 +22,7 @@ from beholder._errors import BeholderError, NoValue, OptionError, WeightsMismatc
 from beholder._hashing import hash_file
 from beholder.backends.base import LoadOptions, Made, ResolvedModel
 from beholder.backends.devices import choose_device, release_memory
+from beholder.backends.forward import plain_arithmetic
 from beholder.backends.tensors import on_device, stacked
 from beholder.media.base import Picture
 from beholder.pyiqa_facts import LICENCE, Facts, facts_of, package
@@ -279,7 +280,7 @@ class PyiqaModel:
         batches = [
             on_device(stacked(parts, self._device), self._device).to(torch.float32) / 255.0 for parts in zip(*items)
         ]  # fmt: skip
-        with seeded(), torch.no_grad():
+        with seeded(), plain_arithmetic(), torch.no_grad():
             found = self._network(*batches)
         values = np.asarray(torch.as_tensor(found).detach().double().cpu()).reshape(-1)
         if len(values) != len(items):

@@ -27,6 +27,7 @@ from beholder.backends.describing import (
 )
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import Choice, choose_plain, read_json
+from beholder.backends.forward import forward_pass
 from beholder.backends.hf_dino import FAMILIES as DINO
 from beholder.backends.names import BUILT_IN, parse_name
 from beholder.backends.preprocess import OPENAI_MEAN, OPENAI_STD
@@ -162,7 +163,7 @@ class VBenchEncoder:
     def _encode(self, levels: np.ndarray) -> np.ndarray:
         import torch
 
-        with torch.inference_mode():
+        with forward_pass():
             mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (self._way.mean, self._way.std))
             pixels = ((to_torch(levels) / 255.0 - mean) / std).to(self._device, self._network.dtype)
             if self._kind == "clip":

@@ -25,6 +25,7 @@ from beholder.backends.describing import (
 )
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import Choice, choose_hf, read_json
+from beholder.backends.forward import forward_pass
 from beholder.backends.hf_config import token_limit
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
@@ -181,19 +182,15 @@ class VideoPrismEncoder(_HFVideoModel):
 
     def encode_videos(self, visuals: Sequence[Any]) -> Made:
         """Clips from `prepare` to the column "embedding", (n, d) float32."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             pooled = self._network.get_video_features(pixel_values_videos=self._clips(visuals)).pooler_output
             return Made({"embedding": to_numpy(pooled.flatten(1))})
 
     def encode_texts(self, texts: Sequence[str]) -> Columns:
         """Columns "embedding" (n, d), "n_tokens" and "truncated"."""
-        import torch
-
         tokens = self._tokenizer(texts)
         ids, mask = (on_device(part, self._device) for part in (tokens.ids, tokens.mask))
-        with torch.inference_mode():
+        with forward_pass():
             embedding = to_numpy(projected(self._network.get_text_features(input_ids=ids, attention_mask=mask)))
         return {"embedding": embedding, "n_tokens": tokens.n_tokens, "truncated": tokens.truncated}
 
@@ -215,7 +212,6 @@ class XCLIPMatcher(_HFVideoModel):
         Raises:
             OptionError: another head.
         """
-        import torch
         from torch.nn.functional import cosine_similarity
 
         if head != "itc":
@@ -226,7 +222,7 @@ class XCLIPMatcher(_HFVideoModel):
         rows = np.asarray([row[text] for _, text in pairs], dtype=np.int64)
         numbers = np.asarray([number for number, _ in pairs], dtype=np.int64)
         values = np.empty(len(pairs), dtype=np.float32)
-        with torch.inference_mode():
+        with forward_pass():
             plain = self._texts(tokens.ids)
             for start in range(0, len(visuals), self.batch):
                 videos, patches = self._look(visuals[start : start + self.batch])

@@ -23,6 +23,7 @@ from beholder.backends.cards import aliases, card_of, refuse_planned
 from beholder.backends.describing import CardEngine, describe_files, paths_of, whole_files
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import Choice
+from beholder.backends.forward import forward_pass
 from beholder.backends.hashes import file_sha256, remembered_constants
 from beholder.backends.hf_text import HFTokenizer, Tokens
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
@@ -194,9 +195,7 @@ class OwnVideoModel:
         number, √(1 − |m|²), which stands against 0 in texts: so the cosine with a text is the mean of the frames'
         cosines. Two videos are not to be compared by it.
         """
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             parts = self._see(visuals).projected.float()
             embedding = _lifted_frames(parts) if self._by_frame else parts[:, 0]
         return Made({"embedding": to_numpy(embedding)})
@@ -206,7 +205,7 @@ class OwnVideoModel:
         import torch
 
         tokens = self._tokenizer(texts)
-        with torch.inference_mode():
+        with forward_pass():
             embedding = self._network.project_text(self._read(tokens)[0]).float()
             if self._by_frame:
                 embedding = torch.nn.functional.pad(embedding, (0, 1))
@@ -236,7 +235,7 @@ class OwnVideoModel:
         rows = np.asarray([row[text] for _, text in pairs], dtype=np.int64)
         numbers = np.asarray([number for number, _ in pairs], dtype=np.int64)
         tokens = self._tokenizer(texts)
-        with torch.inference_mode():
+        with forward_pass():
             hidden, mask = self._read(tokens)
             seen = [self._see(visuals[at : at + self.batch]) for at in range(0, len(visuals), self.batch)]
             if head == "itc":

@@ -13,6 +13,7 @@ from beholder._errors import ModelError, NoValue
 from beholder.backends.base import Made, ResolvedModel
 from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.files import read_json
+from beholder.backends.forward import forward_pass
 from beholder.backends.tensors import to_numpy
 from beholder.backends.torch_io import load_transformers
 from beholder.backends.vlm_processor import PinnedProcessor, image_settings
@@ -218,11 +219,9 @@ class GenericVLM:
 
     def _score(self, visual: Visual, prompts: Sequence[list[int]], targets: Targets) -> list[np.ndarray]:
         """A row of numbers (see `read_rows`) for each prompt about one visual."""
-        import torch
-
         rows: list[np.ndarray] = []
         tail = targets.answer[:-1]
-        with torch.inference_mode(), RememberedFeatures(self._network):
+        with forward_pass(), RememberedFeatures(self._network):
             inputs = self._to_device(visual.inputs)
             for ids in prompts:
                 whole = [*ids, *tail]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from beholder.backends.forward import forward_pass
 from beholder.backends.vlm_generic import Targets, Visual, read_rows
 from beholder.backends.vlm_prefix import PrefixVLM
 from beholder.backends.vlm_prompt import Style
@@ -25,10 +26,8 @@ class PaliGemmaVLM(PrefixVLM):
     STYLE = Style(plain="{visual}answer en {question}", ignore_template=True)
 
     def _score(self, visual: Visual, prompts: Sequence[list[int]], targets: Targets) -> list[np.ndarray]:
-        import torch
-
         rows: dict[int, np.ndarray] = {}
-        with torch.inference_mode():
+        with forward_pass():
             features = self._features(visual)
             for group in self._groups(prompts):
                 logits = self._read_prompts(features, [prompts[number] for number in group], targets.answer)

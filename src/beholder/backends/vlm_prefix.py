@@ -17,6 +17,7 @@ import numpy as np
 
 from beholder._errors import NoValue
 from beholder.backends.base import ResolvedModel
+from beholder.backends.forward import forward_pass
 from beholder.backends.vlm_generic import GenericVLM, Targets, Visual, read_rows
 
 
@@ -41,12 +42,10 @@ class PrefixVLM(GenericVLM):
         return ids
 
     def _score(self, visual: Visual, prompts: Sequence[list[int]], targets: Targets) -> list[np.ndarray]:
-        import torch
-
         end = self._visual_end(visual)
         tails = [[*ids[end:], *targets.answer[:-1]] for ids in prompts]
         rows: dict[int, np.ndarray] = {}
-        with torch.inference_mode():
+        with forward_pass():
             cache = self._read_prefix(visual, end)
             groups = list(self._groups(tails))
             for at, group in enumerate(groups):

@@ -29,6 +29,7 @@ from beholder.backends.describing import CardEngine, describe_parts, paths_of, w
 from beholder.backends.devices import choose_device, choose_dtype, release_memory
 from beholder.backends.faces.find import Need, Part, find_parts
 from beholder.backends.files import Choice, choose_weights, list_files, read_json
+from beholder.backends.forward import forward_pass
 from beholder.backends.letterbox import GRAY, SIDE, Letter, letterbox
 from beholder.backends.names import BUILT_IN, ModelName, parse_name
 from beholder.backends.preprocess import Preprocessing, read_preprocessor
@@ -190,10 +191,8 @@ class YoloWorldDetector:
 
     def prepare_example(self, picture: Picture) -> np.ndarray:
         """(width,) float32: the class embedding of an example."""
-        import torch
-
         pixels = on_device(self._pixels.to_uint8(picture.pixels)[None], self._device)
-        with torch.inference_mode():
+        with forward_pass():
             seen = self._clip(pixel_values=normalise(pixels, self._table).to(self._clip.dtype)).image_embeds
             return to_numpy(self._network.prompt(seen)[0])
 
@@ -202,7 +201,7 @@ class YoloWorldDetector:
         import torch
 
         boxes, scores = [], []
-        with torch.inference_mode():
+        with forward_pass():
             stack = on_device(stacked([visual.pixels for visual in visuals], self._device), self._device)
             dtype = next(self._network.parameters()).dtype
             maps = self._network.look(stack.permute(0, 3, 1, 2).to(dtype) / 255)

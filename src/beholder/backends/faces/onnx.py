@@ -35,7 +35,8 @@ def open_session(path: Path, *, device: str, name: str) -> Any:
     providers: list[Any] = ["CPUExecutionProvider"]
     kind, _, number = device.partition(":")
     if kind == "cuda" and "CUDAExecutionProvider" in onnxruntime.get_available_providers():
-        providers.insert(0, ("CUDAExecutionProvider", {"device_id": int(number or 0)}))
+        # Whole float32, as torch's networks have it (`forward.py`): a picture's faces are the same on every device.
+        providers.insert(0, ("CUDAExecutionProvider", {"device_id": int(number or 0), "use_tf32": 0}))
     try:
         return onnxruntime.InferenceSession(str(path), sess_options=options, providers=providers)
     except Exception as error:

@@ -14,6 +14,7 @@ from beholder.backends.base import Made, ResolvedModel
 from beholder.backends.devices import choose_device
 from beholder.backends.faces.decode import decode_retina, retina_anchors
 from beholder.backends.faces.rows import FaceRow, columns_of, one_picture, read_settings
+from beholder.backends.forward import forward_pass
 from beholder.backends.own_networks import assign_weights
 from beholder.backends.tensors import to_numpy
 from beholder.backends.torch_io import read_states
@@ -68,7 +69,7 @@ class RetinaFaceAnalyser:
         height, width = pixels.shape[:2]
         values = pixels[:, :, ::-1].astype(np.float32) - np.asarray(MEAN_BGR, dtype=np.float32)
         tensor = torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)))[None]
-        with torch.inference_mode():
+        with forward_pass():
             offsets, scores, points = (to_numpy(part[0]) for part in self._network(tensor.to(self._device)))
         found = decode_retina(
             offsets, scores, points, retina_anchors(height, width),

@@ -16,6 +16,7 @@ from beholder.backends.devices import choose_device
 from beholder.backends.faces.decode import Detections
 from beholder.backends.faces.onnx import ArcFaceOnnx, Scrfd
 from beholder.backends.faces.rows import FaceRow, align_failed, columns_of, one_picture, read_settings
+from beholder.backends.forward import forward_pass
 from beholder.backends.own_networks import assign_weights
 from beholder.backends.tensors import to_numpy
 from beholder.backends.torch_io import read_states
@@ -136,7 +137,7 @@ class CurricularFaceAnalyser(ScrfdModel):
         values = (crop / np.float32(255) - np.float32(0.5)) / np.float32(0.5)
         tensor = torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)))[None]
         # One face at a time: its numbers then depend on nothing else in the picture or the batch.
-        with torch.inference_mode():
+        with forward_pass():
             embedding: np.ndarray = to_numpy(self._network(tensor.to(self._device)))[0]
         return embedding
 

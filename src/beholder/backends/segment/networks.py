@@ -18,6 +18,7 @@ import numpy as np
 from beholder._errors import ModelError, NoValue
 from beholder.backends.base import ResolvedModel
 from beholder.backends.devices import choose_device, release_memory
+from beholder.backends.forward import forward_pass
 from beholder.backends.hf_text import HFTokenizer
 from beholder.backends.segment.common import Instances
 from beholder.backends.segment.fit import CLIP, HALF, IMAGENET, Fit
@@ -142,9 +143,7 @@ class Detector(Part, ABC):
 
     def boxes(self, prepared: np.ndarray, size: Sequence[int], phrase: str, threshold: float) -> Boxes:
         """Boxes whose score is above the threshold."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             scores, relative = self.run(prepared, self.written(phrase))
         kept = scores > threshold
         centre, sides = relative[kept, :2], relative[kept, 2:]
@@ -246,9 +245,7 @@ class Masker(Part):
 
     def look(self, prepared: np.ndarray) -> Any:
         """The picture's embedding."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             return self.network.get_image_embeddings(self.pixels(prepared))
 
     def masks(self, seen: Any, size: Sequence[int], boxes: np.ndarray, mask_threshold: float) -> np.ndarray:
@@ -257,7 +254,7 @@ class Masker(Part):
 
         limit = _logit(mask_threshold)
         made = [np.zeros((0, *size), dtype=bool)]
-        with torch.inference_mode():
+        with forward_pass():
             for start in range(0, len(boxes), _MOST_BOXES):
                 part = self._into_input(boxes[start : start + _MOST_BOXES], size)
                 given = torch.from_numpy(part[None]).to(self._device).to(self.dtype)
@@ -299,9 +296,7 @@ class Sam3(Part):
 
     def look(self, prepared: np.ndarray) -> Any:
         """The picture's features."""
-        import torch
-
-        with torch.inference_mode():
+        with forward_pass():
             return self.network.get_vision_features(self.pixels(prepared))
 
     def instances(
@@ -310,7 +305,7 @@ class Sam3(Part):
         """The instances of a phrase."""
         import torch
 
-        with torch.inference_mode():
+        with forward_pass():
             out = self.network(vision_embeds=seen, **self.tokens(phrase))
             scores = (out.pred_logits[0].float().sigmoid() * out.presence_logits[0].float().sigmoid()).cpu()
             kept = scores > threshold
@@ -338,7 +333,7 @@ class ClipSeg(Part):
         """One instance, or none where no pixel is above the thresholds."""
         import torch
 
-        with torch.inference_mode():
+        with forward_pass():
             logits = self.network(pixel_values=seen, **self.tokens(phrase)).logits.float()
             # One phrase: releases differ in whether the axis of phrases is there.
             soft = logits.reshape(1, 1, *logits.shape[-2:]).sigmoid()
