@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from beholder._errors import UserError
+from beholder.demo import opens2v
 from beholder.demo.opens2v import MARK, METHODS, SUBJECTS, draw_video, run_opens2v_demo
 from beholder.demo.stand_ins import ColourDetector, SteadyJudge
 from beholder.media.base import Picture
@@ -18,6 +19,7 @@ from beholder.media.clip_writer import write_clip
 from beholder.protocol_runs import ProtocolRun, finished_run, make_protocol
 from beholder.protocols.opens2v.board import PARTS
 from beholder.protocols.opens2v.official import read_official
+from beholder.runs.progress import NoProgress
 
 TOTAL = "Total v1.1 open"
 
@@ -181,3 +183,26 @@ def test_a_clip_is_written_without_loss(tmp_path: Path) -> None:
         with av.open(str(path)) as container:
             found = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     np.testing.assert_array_equal(found, frames)
+
+
+def test_without_opencv_the_demo_says_why_there_is_no_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    class Stop(Exception):
+        pass
+
+    class Listener(NoProgress):
+        def notice(self, text: str) -> None:
+            said.append(text)
+
+        def stage(self, title: str, total: int | None) -> None:
+            raise Stop
+
+    for found, count in ((None, 1), (object(), 0)):
+        said.clear()
+        monkeypatch.setattr("importlib.util.find_spec", lambda name, found=found: found)
+        monkeypatch.setattr(opens2v, "make_plan", lambda config: None)
+        with pytest.raises(Stop):
+            run_opens2v_demo(str(tmp_path / str(count)), progress=Listener())
+        assert len(said) == count
+    assert "beholder[motion]" in opens2v.NO_OPENCV

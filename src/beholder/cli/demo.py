@@ -40,10 +40,10 @@ def demo(
     of them copies the references' surroundings and draws the wrong subject: CLIP-I puts it first, CLIP-I-Seg last. A
     control before plain backgrounds shows no such reversal.
 
-    Example: beholder demo -o demo
-
     With --protocol opens2v: short videos of moving subjects with references, scored with small stand-ins for
     OpenS2V's models; every line of the output says so. One model flickers: the official NexusScore puts it first.
+
+    Example: beholder demo -o demo
 
     Example: beholder demo --protocol knowcusbench -o subjects
     """

@@ -67,6 +67,12 @@ SUBJECTS = (
 """Animals stand for people: their labels and folders are those that the benchmark's rules look at."""
 
 
+NO_OPENCV = (
+    "Amplitude is not scored, so there is no total: motion_amplitude needs the package 'opencv-python-headless'. "
+    'Install it with: pip install "beholder[motion]"'
+)
+
+
 def demo_metrics(model: str = "demo:emoji") -> tuple[str, ...]:
     """What the videos are scored with: every model that is not arithmetic is a stand-in.
 
@@ -114,6 +120,8 @@ def run_opens2v_demo(
     make_plan(make_config({"metrics": metrics}))  # a model that is not there is told of at once
     folder = Path(out)
     claim_folder(folder, _OWN)
+    if "motion_amplitude" not in metrics:
+        progress.notice(NO_OPENCV)
     progress.stage("drawing videos", len(subjects) * len(METHODS))
     write_videos(folder, subjects, seed, progress)
     config = make_config({"data": str(folder / "eval.json"), "metrics": metrics, "out": str(folder / "run")})
