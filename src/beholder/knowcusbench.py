@@ -177,7 +177,7 @@ def _headlines(rows: list[dict[str, Any]], specs: list[str], settings: dict[str,
     from beholder.runs.engine import chunks
     from beholder.runs.plan import make_plan
     from beholder.runs.quick import score_in_memory
-    from beholder.runs.results import summarise_table
+    from beholder.runs.summarising import summarise_table
 
     source = open_source(rows)
     try:

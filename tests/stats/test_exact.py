@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -87,3 +88,13 @@ def test_weighted_mean() -> None:
     assert weighted_mean([0.1, 0.1, 0.1], [1, 2, 3]) == 0.1
     assert weighted_mean([], []) is None
     assert weighted_mean([1.0], [0.0]) is None
+
+
+def test_sums_hold_a_block_beside_the_values_and_no_more() -> None:
+    values = np.random.default_rng(0).normal(size=400_000)
+    tracemalloc.start()
+    try:
+        assert weighted_mean(values, np.ones(len(values))) == Moments(values).mean() == math.fsum(values) / len(values)
+        assert tracemalloc.get_traced_memory()[1] < 4 * values.nbytes
+    finally:
+        tracemalloc.stop()

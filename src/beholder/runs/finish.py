@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -15,9 +15,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from beholder.metrics.base import SampleMetric
+from beholder.runs.columns import same_texts
 from beholder.runs.journal import Frame
 from beholder.runs.plan import PlannedMetric, group_name, key_name, of_samples, of_sets, score_names
 from beholder.runs.rows import KEPT_COLUMNS, conform, unify
+
+_ROW_GROUP = 1 << 18
+"""Bytes that make a row group: more of them make the writer's dictionaries larger than what they save."""
 
 
 class FrameReader(Protocol):
@@ -28,16 +32,15 @@ class FrameReader(Protocol):
 
 def write_tables(path: Path, journal: FrameReader, frames: Sequence[Frame], metrics: Sequence[PlannedMetric]) -> None:
     """Writes `scores.parquet` and `scores.csv`, whole or not at all, rows in the order of the input."""
-    schema = _column_order(unify([journal.read(frame).schema for frame in frames]), metrics)
-    grouped = _grouped_scores(journal, frames, metrics)
+    schema = _column_order(unify(journal.read(frame).schema for frame in frames), metrics)
+    grouped = _grouped_scores(journal, frames, [m for m in metrics if group_name(m.label) in schema.names])
     inner = {group_name(m.label) for m in metrics} | {key_name(m.label) for m in of_sets(metrics)}
     kept = pa.schema([item for item in schema if item.name not in inner])
     temporary = [path / ".scores.parquet.tmp", path / ".scores.csv.tmp"]
     try:
         flat = pa.schema([pa.field(item.name, _flat_type(item.type)) for item in kept])
         with pq.ParquetWriter(temporary[0], kept) as parquet, pyarrow.csv.CSVWriter(temporary[1], flat) as text:
-            for table in _scored_tables(journal, frames, grouped):
-                table = conform(table, kept)
+            for table in _joined(conform(table, kept) for table in _scored_tables(journal, frames, grouped)):
                 parquet.write_table(table)
                 text.write_table(_flatten(table))
         os.replace(temporary[0], path / "scores.parquet")
@@ -46,6 +49,20 @@ def write_tables(path: Path, journal: FrameReader, frames: Sequence[Frame], metr
         for item in temporary:
             with suppress(OSError):
                 item.unlink(missing_ok=True)
+
+
+def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Small tables as fewer larger ones: each becomes a row group, and all groups' descriptions stay in memory."""
+    held: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        held.append(table)
+        size += table.nbytes
+        if size >= _ROW_GROUP:
+            yield pa.concat_tables(held)
+            held, size = [], 0
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _column_order(schema: pa.Schema, metrics: Sequence[PlannedMetric]) -> pa.Schema:
@@ -71,18 +88,14 @@ def _grouped_scores(journal: FrameReader, frames: Sequence[Frame], metrics: Sequ
     result: Grouped = {}
     for planned in of_samples(metrics):
         name = group_name(planned.label)
-        columns = [_value_and_group(journal.read(frame), planned.label, name) for frame in frames]
-        if all(groups is None for _, groups in columns):
-            continue
-        values = np.concatenate([v for v, _ in columns])
-        keys = pa.concat_arrays([g if g is not None else pa.nulls(len(v), pa.string()) for v, g in columns])
-        result[planned.label] = _final(planned.metric, values, keys)
+        values = np.concatenate([_raw_values(journal.read(frame), planned.label) for frame in frames])
+        keys = (_group_keys(journal.read(frame), name) for frame in frames)
+        result[planned.label] = _final(planned.metric, values, same_texts(keys, len(values)))
     return result
 
 
-def _final(metric: SampleMetric, values: np.ndarray, keys: pa.Array) -> GroupScores:
-    """Final scores from raw ones (NaN where there is none) and every row's group."""
-    codes = np.asarray(pc.dictionary_encode(keys).indices.fill_null(-1))
+def _final(metric: SampleMetric, values: np.ndarray, codes: np.ndarray) -> GroupScores:
+    """Final scores from raw ones (NaN where there is none) and every row's group, −1 where it has none."""
     scored = np.flatnonzero(~np.isnan(values) & (codes >= 0))
     order = scored[np.argsort(codes[scored], kind="stable")]
     groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []
@@ -94,16 +107,22 @@ def _final(metric: SampleMetric, values: np.ndarray, keys: pa.Array) -> GroupSco
 def with_final_scores(table: pa.Table, label: str, metric: SampleMetric) -> pa.Table:
     """A table of all rows as the journal has them, where values that depend on other rows replace the raw ones."""
     name = group_name(label)
-    values, keys = _value_and_group(table, label, name)
-    if keys is None:
+    if name not in table.column_names:
         return table
-    return _with_group_scores(table.drop_columns([name]), label, *_final(metric, values, keys), 0)
+    codes = same_texts([_group_keys(table, name)], table.num_rows)
+    final = _final(metric, _raw_values(table, label), codes)
+    return _with_group_scores(table.drop_columns([name]), label, *final, 0)
 
 
-def _value_and_group(table: pa.Table, label: str, group: str) -> tuple[np.ndarray, pa.Array | None]:
-    values = np.asarray(table.column(label).combine_chunks().fill_null(float("nan")))
-    keys = table.column(group).combine_chunks() if group in table.column_names else None
-    return values, keys
+def _raw_values(table: pa.Table, label: str) -> np.ndarray:
+    """A copy: a view would keep all of the frame in memory."""
+    return np.array(table.column(label).combine_chunks().fill_null(float("nan")))
+
+
+def _group_keys(table: pa.Table, name: str) -> pa.Array:
+    if name not in table.column_names:
+        return pa.nulls(table.num_rows, pa.string())
+    return table.column(name).combine_chunks()
 
 
 def _scored_tables(journal: FrameReader, frames: Sequence[Frame], grouped: Grouped) -> Iterator[pa.Table]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from beholder._errors import Fault, InputError, RunConflictError, UserError
 from beholder._identity import parse_spec
 from beholder.metrics.base import SampleMetric, make_metric
 from beholder.runs.closing import write_results
+from beholder.runs.columns import text_hashes
 from beholder.runs.config import IDENTITY_FIELDS
 from beholder.runs.folder import RunFolder, differences, read_header
 from beholder.runs.inputs import group_columns, places_from
@@ -240,15 +240,15 @@ def _frames(parts: Sequence[Part], reader: PartsReader) -> list[Frame]:
 
 def _check_ids(parts: Sequence[Part], reader: PartsReader, frames: Sequence[Frame]) -> None:
     """No id twice: the input may have changed between two parts without changing its number of rows."""
-    hashes = np.concatenate([np.fromiter(map(_short, _ids(reader, frame)), np.uint64) for frame in frames])
-    known, counts = np.unique(hashes, return_counts=True)
-    twice = set(known[counts > 1].tolist())
+    hashes = np.concatenate([text_hashes(_ids(reader, frame)) for frame in frames])
+    hashes.sort()
+    twice = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
     if not twice:
         return
     places: dict[str, list[int]] = {}
     for frame in frames:
-        for name in _ids(reader, frame):
-            if _short(name) in twice:
+        for name in _ids(reader, frame).to_pylist():
+            if hash(name) in twice:
                 places.setdefault(name, []).append(frame.part)
     doubled = [(name, found) for name, found in places.items() if len(found) > 1]
     faults = [
@@ -261,12 +261,8 @@ def _check_ids(parts: Sequence[Part], reader: PartsReader, frames: Sequence[Fram
         raise InputError("the parts", faults)
 
 
-def _ids(reader: PartsReader, frame: Frame) -> Iterator[str]:
-    yield from reader.read(frame).column("id").to_pylist()
-
-
-def _short(name: str) -> int:
-    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+def _ids(reader: PartsReader, frame: Frame) -> pa.Array:
+    return reader.read(frame).column("id").combine_chunks()
 
 
 def _common_out(parts: Sequence[Part]) -> Path:

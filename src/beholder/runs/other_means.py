@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
 from beholder.metrics.base import SampleMetric
 from beholder.records import Status, Summary
+from beholder.runs.columns import STATUSES, PartedTable
+
+_CODES = {Status(status): code for code, status in enumerate(STATUSES)}
 
 
-def other_columns(table: pa.Table, label: str, metric: SampleMetric) -> dict[str, pa.Table]:
-    """By aggregate: the table with the values that the rows have in it, and the status ok where they have one.
+def other_values(table: PartedTable, label: str, metric: SampleMetric) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """By aggregate: the values that the rows have in it (0 where none), and the places of their statuses in `STATUSES`.
 
-    A row that is ok and has no value in an aggregate gets the status `other_missing` of its metric there.
+    A row that has one is ok; one that is ok and has none gets the status `other_missing` of its metric.
     """
+    values = {name: np.zeros(table.rows) for name in metric.other_aggregates}
+    codes = {name: np.zeros(table.rows, dtype=np.int8) for name in metric.other_aggregates}
     names = [label, f"{label}_status", f"{label}_evidence"]
-    columns = [
-        table.column(name).to_pylist() if name in table.column_names else [None] * table.num_rows for name in names
-    ]
-    values: dict[str, list[float | None]] = {name: [] for name in metric.other_aggregates}
-    statuses: dict[str, list[str]] = {name: [] for name in metric.other_aggregates}
-    for value, status, evidence in zip(*columns, strict=True):
+    read = [_items(table, name) for name in names]
+    for row, (value, status, evidence) in enumerate(zip(*read, strict=True)):
         found = metric.other_values(value, Status(status), json.loads(evidence) if evidence else {})
+        lost = metric.other_missing if status == Status.OK.value else Status(status)
         for name in metric.other_aggregates:
             other = found.get(name)
-            values[name].append(other)
-            lost = metric.other_missing.value if status == Status.OK.value else status
-            statuses[name].append(lost if other is None else Status.OK.value)
-    return {
-        name: _with(
-            table, {label: pa.array(values[name], pa.float64()), names[1]: pa.array(statuses[name], pa.string())}
-        )
-        for name in metric.other_aggregates
-    }
+            if other is None:
+                codes[name][row] = _CODES[lost]
+            else:
+                values[name][row] = other
+    return {name: (values[name], codes[name]) for name in metric.other_aggregates}
+
+
+def _items(table: PartedTable, name: str) -> Iterator[Any]:
+    """A column's values one after the other; None throughout where there is no such column."""
+    if name not in table.names:
+        return itertools.repeat(None, table.rows)
+    return itertools.chain.from_iterable(part.to_pylist() for part in table.parts(name))
 
 
 def other_summaries(found: Sequence[Summary], aggregate: str) -> list[Summary]:
@@ -51,9 +57,3 @@ def other_summaries(found: Sequence[Summary], aggregate: str) -> list[Summary]:
         for item in found
         if item.headline
     ]
-
-
-def _with(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
-    for name, column in columns.items():
-        table = table.set_column(table.column_names.index(name), name, column)
-    return table

@@ -12,20 +12,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beholder._errors import UnknownNameError, UserError
 from beholder.metrics.base import SampleMetric
 from beholder.records import Status, Summary
+from beholder.runs.columns import STATUSES, PartedFile, PartedTable
 from beholder.runs.copies import with_copies
 from beholder.runs.journal import Journal
-from beholder.runs.other_means import other_columns, other_summaries
 from beholder.runs.plan import key_name
 from beholder.runs.rows import conform, unify
+from beholder.runs.summarising import Summaries
 
 _HEADER = {"asked", "metrics", "notices", "schema", "status"}
-_STATUSES = [status.value for status in Status]
 
 
 class Run:
@@ -92,11 +91,11 @@ class Run:
     @cached_property
     def n_faults(self) -> int:
         """Samples with a fault (missing, unreadable, failed …) in at least one metric."""
-        table = self._columns([f"{label}_status" for label in self.labels])
-        faults = pa.array([status.value for status in Status if status.is_fault])
-        bad = np.zeros(table.num_rows, dtype=bool)
-        for name in table.column_names:
-            bad |= np.asarray(pc.is_in(table.column(name), value_set=faults))
+        faults = [code for code, status in enumerate(STATUSES) if Status(status).is_fault]
+        with self._opened() as table:
+            bad = np.zeros(table.rows, dtype=bool)
+            for label in self.labels:
+                bad |= np.isin(table.statuses(f"{label}_status"), faults)
         return int(bad.sum())
 
     @property
@@ -146,23 +145,17 @@ class Run:
         check_not_scores(by, self.labels)
         for column in by:
             if column not in names:
-                raise UnknownNameError("column", column, names, fix="Columns: " + ", ".join(names))
-        wanted = ["prompt", "prompt_id", "concept", "method", *by]
-        wanted += [name for label in self.sample_labels for name in (label, f"{label}_status", f"{label}_pairs")]
-        others = {item["label"]: self._metric(item) for item in self.header["metrics"] if item.get("other_aggregates")}
-        wanted += [f"{label}_evidence" for label in others]
-        table = self._columns([name for name in dict.fromkeys(wanted) if name in names])
+                raise UnknownNameError("column", column, names, fix="PartedTable: " + ", ".join(names))
         asked = self.header["asked"]
-        settings = {key: asked[key] for key in ("seed", "resamples", "level")}
-        metrics = [(item["identity"], item["label"]) for item in self._sample_metrics()]
-        finish = {item["label"]: self._finisher(item) for item in self._sample_metrics()}
-        rows = summarise_table(table, metrics, finish, by=by, **settings)
-        for label, metric in others.items():
-            for aggregate, part in other_columns(table, label, metric).items():
-                named = [(identity, own) for identity, own in metrics if own == label]
-                found = other_summaries(summarise_table(part, named, finish, by=by, **settings), aggregate)
-                at = max(place for place, row in enumerate(rows) if row.label == label) + 1
-                rows[at:at] = found
+        rows: list[Summary] = []
+        with self._opened() as table:
+            settings = {key: asked[key] for key in ("seed", "resamples", "level")}
+            summaries = Summaries(table, by=by, **settings)
+            for item in self._sample_metrics():
+                named = item["identity"], item["label"], self._finisher(item)
+                rows += summaries.of(*named)
+                if item.get("other_aggregates"):
+                    rows += summaries.of_others(*named, self._metric(item))
         return [*with_copies(rows, self.header["metrics"]), *self._set_values(by, measure=measure_sets)]
 
     def _set_values(self, by: Sequence[str], *, measure: bool) -> list[Summary]:
@@ -234,6 +227,15 @@ class Run:
                 fix="Give the command of the run again: it writes the tables anew and computes nothing twice",
             ) from error
 
+    @contextmanager
+    def _opened(self) -> Iterator[PartedTable]:
+        """The columns of `scores`, to be read in parts."""
+        if not self.finished:
+            yield PartedTable(self.scores)
+            return
+        with self._readable(), PartedFile(self.path / "scores.parquet") as table:
+            yield table
+
     def _columns(self, names: Sequence[str] | None) -> pa.Table:
         if self.finished:
             with self._readable():
@@ -301,84 +303,3 @@ def _newest(table: pa.Table) -> pa.Table:
 def open_run_folder(path: str | Path) -> Run:
     """A run from its folder."""
     return Run(path)
-
-
-def summarise_table(
-    table: pa.Table,
-    metrics: Sequence[tuple[str, str]],
-    finish: Mapping[str, Callable[[float], float]],
-    *,
-    by: Sequence[str] = (),
-    seed: int = 0,
-    resamples: int = 1000,
-    level: float = 0.95,
-) -> list[Summary]:
-    """Aggregates of score columns.
-
-    The unit that intervals are made over is the prompt: rows that share a concept and a `prompt_id` (or, without one,
-    the prompt's text). Where the rows have several methods, the aggregates by method are given too.
-
-    Args:
-        table: the columns of a run.
-        metrics: (identity, label) of each metric.
-        finish: by label: what the metric does to an aggregate.
-        by: columns whose combinations are aggregated apart.
-        seed: seed of the bootstrap.
-        resamples: its resamples.
-        level: level of the intervals.
-    """
-    from beholder.stats.aggregate import summarise
-
-    concepts = _codes(table, ["concept"])
-    units = _codes(table, ["prompt_id" if "prompt_id" in table.column_names else "prompt"])
-    if units is not None and concepts is not None and "prompt_id" in table.column_names:
-        units = units * (int(concepts.max(initial=0)) + 2) + concepts + 1
-        units = np.unique(units, return_inverse=True)[1]
-    groups = {
-        name: _labels(table, name) for name in dict.fromkeys(["method", "concept", *by]) if name in table.column_names
-    }
-    groupings: list[tuple[str, ...]] = [("method",)] if len(groups.get("method", (None, ()))[1]) > 1 else []
-    if by and tuple(by) not in groupings:
-        groupings.append(tuple(by))
-    rows: list[Summary] = []
-    for identity, label in metrics:
-        statuses = pc.index_in(table.column(f"{label}_status"), value_set=pa.array(_STATUSES))
-        rows += summarise(
-            identity,
-            label,
-            np.asarray(table.column(label).fill_null(0.0), dtype=np.float64),
-            np.asarray(statuses, dtype=np.int64),
-            _STATUSES,
-            units,
-            concepts,
-            groups,
-            by=groupings,
-            weights=_weights(table, f"{label}_pairs"),
-            finish=finish[label],
-            seed=seed,
-            resamples=resamples,
-            level=level,
-        )
-    return rows
-
-
-def _weights(table: pa.Table, name: str) -> np.ndarray | None:
-    if name not in table.column_names:
-        return None
-    return np.asarray(table.column(name).fill_null(0), dtype=np.float64)
-
-
-def _codes(table: pa.Table, names: Sequence[str]) -> np.ndarray | None:
-    """One integer a row for the first of the columns that exists; −1 where it is null."""
-    for name in names:
-        if name in table.column_names:
-            return _labels(table, name)[0]
-    return None
-
-
-def _labels(table: pa.Table, name: str) -> tuple[np.ndarray, list[Any]]:
-    column = table.column(name)
-    if pa.types.is_list(column.type):
-        column = pc.binary_join(column, "|")
-    encoded = pc.dictionary_encode(column.combine_chunks())
-    return np.asarray(encoded.indices.fill_null(-1), dtype=np.int64), encoded.dictionary.to_pylist()

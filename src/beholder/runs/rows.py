@@ -108,7 +108,7 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def unify(schemas: Sequence[pa.Schema]) -> pa.Schema:
+def unify(schemas: Iterable[pa.Schema]) -> pa.Schema:
     """One schema for all frames: columns in order of first appearance; types that differ become text."""
     fields: dict[str, pa.DataType] = {}
     for schema in schemas:

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 _LOW_BITS = 26
-_BLOCK = 1 << 24
-"""Rows a block: 27-bit halves of mantissas then sum to less than 2**53 and stay exact in float64."""
+_BLOCK = 1 << 16
+"""Rows a block: what is held beside the values. Up to 2**24 of them, 27-bit halves of mantissas sum to less than 2**53
+and stay exact in float64."""
 _SPLIT = float((1 << 27) + 1)
 
 
@@ -44,8 +45,11 @@ class ExactSum:
 
     def add_products(self, a: npt.ArrayLike, b: npt.ArrayLike) -> None:
         """Adds a_i · b_i without rounding the products (magnitudes between 1e-140 and 1e140, or 0)."""
-        for part in _exact_products(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)):
-            self.add(part)
+        first, second = (np.asarray(side, dtype=np.float64).ravel() for side in (a, b))
+        for start in range(0, len(first), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            for part in _exact_products(first[block], second[block]):
+                self.add(part)
 
     def merge(self, other: ExactSum) -> None:
         """Adds another sum; exact, so the order of merging does not matter."""
