@@ -57,6 +57,14 @@ def test_info_prints_the_whole_card(beholder: Cli) -> None:
         assert json.loads(beholder("info", name, "--json").stdout)["name"] == name
 
 
+def test_info_prints_defaults_as_they_are_typed(beholder: Cli) -> None:
+    text = " ".join(beholder("info", "hcs").stdout.split())
+    assert 'Default: "a photo of {}".' in text
+    assert 'Default: "".' in text
+    assert "Default: []." in text
+    assert "Default: true." in " ".join(beholder("info", "ra_clip_score").stdout.split())
+
+
 def test_info_of_a_variant_shows_what_its_options_make(beholder: Cli) -> None:
     text = beholder("info", "clip_score,variant=hessel").stdout
     assert text.startswith("clip_score(variant=hessel)\n")

@@ -317,7 +317,7 @@ def test_wrong_options_are_refused(name: str) -> None:
 
 
 @by_name
-def test_truth_values_are_taken_as_the_card_prints_them(name: str) -> None:
+def test_truth_values_are_taken_as_the_manual_prints_them(name: str) -> None:
     for option in METRICS.get(name).info.options:
         if option.kind == "bool":
             for value in (True, False):

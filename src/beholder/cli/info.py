@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from beholder._identity import format_value
 from beholder.cli import options
 from beholder.cli.output import put_card, put_json
 
@@ -171,7 +173,14 @@ def _range(ends: tuple[float | None, float | None]) -> str:
     return f"{low} to {high}"
 
 
+def _typed(value: Any) -> str:
+    """A value as `name(option=VALUE)` takes it; texts of several words in quotes, so that their end can be seen."""
+    if isinstance(value, str) and " " in value:
+        return json.dumps(value, ensure_ascii=False)
+    return format_value(tuple(value) if isinstance(value, list) else value)
+
+
 def _option(item: Any) -> str:
-    default = "" if item.default is None else f" Default: {item.default}."
+    default = "" if item.default is None else f" Default: {_typed(item.default)}."
     choices = f" One of: {', '.join(map(str, item.choices))}." if item.choices else ""
     return f"{item.name} ({item.kind}): {item.doc}{choices}{default}"

@@ -28,7 +28,7 @@ def _check_value(metric: str, option: OptionInfo, value: OptionValue) -> OptionV
         value = float(value)
     if option.kind == "str" and isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
-    if option.kind == "bool" and value in ("True", "False"):  # as cards and Python print it
+    if option.kind == "bool" and value in ("True", "False"):  # as the manual and Python print it
         value = value == "True"
     types: dict[str, type | tuple[type, ...]] = {
         "str": str, "int": int, "float": float, "bool": bool, "list": tuple,
