@@ -72,6 +72,28 @@ def test_info_of_a_variant_shows_what_its_options_make(beholder: Cli) -> None:
     assert "model=openai:ViT-B-32" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "unit", "ends", "model"),
+    [
+        ("clip_score", "cosine", [-1.0, 1.0], "openai:ViT-L-14"),
+        ("clip_score(variant=hessel)", "2.5 × cosine, at least 0", [0.0, 2.5], "openai:ViT-B-32"),
+        ("clip_score(variant=hessel,model=openai:ViT-B-16)", "2.5 × cosine, at least 0", [0.0, 2.5], "openai:ViT-B-32"),
+        ("clip_score(variant=x100)", "100 × cosine", [-100.0, 100.0], "openai:ViT-L-14"),
+        ("pick_score(output=probability)", "probability", [0.0, 1.0], "pickscore-v1"),
+        ("itm_score(output=logit)", "logit", [None, None], "blip2-itm"),
+        ("vqa_score(calibrate=prior)", "probability ratio", [0.0, None], "clip-flant5-xxl"),
+    ],
+)
+def test_unit_range_and_default_model_are_those_of_the_options(
+    beholder: Cli, name: str, unit: str, ends: list[float | None], model: str
+) -> None:
+    lines = {line.strip()[:18].strip(): line.strip()[18:].strip() for line in beholder("info", name).stdout.split("\n")}
+    card = json.loads(beholder("info", name, "--json").stdout)
+    assert (lines["unit"], card["unit"]) == (unit, unit)
+    assert (lines["default model"], card["default_model"]) == (model, model)
+    assert card["range"] == ends
+
+
 @pytest.mark.parametrize("name", ["openai:ViT-L-14", "openai:ViT-L/14", "hf:openai/clip-vit-large-patch14"])
 def test_info_of_a_model_by_any_of_its_names(beholder: Cli, name: str) -> None:
     text = beholder("info", name).stdout

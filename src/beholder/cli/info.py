@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from beholder.metrics.base import SampleMetric
     from beholder.protocols.base import MetricUse, ProtocolInfo
-    from beholder.records import ModelCard
+    from beholder.records import MetricInfo, ModelCard
 
 app = typer.Typer(add_completion=False)
 
@@ -44,7 +44,7 @@ def info(
 
     metric = find_metric(name)
     if metric is not None:
-        put_json(asdict(metric.info)) if as_json else put_card(metric.identity, metric_facts(metric))
+        put_json(asdict(metric_card(metric))) if as_json else put_card(metric.identity, metric_facts(metric))
         return
     if name in PROTOCOLS:
         protocol = PROTOCOLS.get(name).info
@@ -85,9 +85,17 @@ def find_model(name: str) -> ModelCard:
     return card or resolve_model(name, options=LoadOptions(offline=True)).card
 
 
+def metric_card(metric: SampleMetric) -> MetricInfo:
+    """The card of a metric, with the unit, range and default model that its options make."""
+    model = metric.dependent_defaults(metric.options).get("model", metric.info.default_model)
+    return replace(
+        metric.info, unit=metric.unit, range=metric.value_range, default_model=None if model is None else str(model)
+    )
+
+
 def metric_facts(metric: SampleMetric) -> Iterator[tuple[str, str]]:
-    """The card of a metric, line by line; range and options as its own options make them."""
-    card = metric.info
+    """The card of a metric, line by line, as its own options make it."""
+    card = metric_card(metric)
     better = {True: "higher is better", False: "lower is better", None: "neither end is better"}
     yield "says", card.summary
     yield "family", card.family
@@ -95,7 +103,7 @@ def metric_facts(metric: SampleMetric) -> Iterator[tuple[str, str]]:
     yield "reads", ", ".join(card.inputs)
     yield "formula", card.formula
     yield "unit", card.unit
-    yield "range", f"{_range(metric.value_range)}; {better[card.higher_is_better]}"
+    yield "range", f"{_range(card.range)}; {better[card.higher_is_better]}"
     yield "degenerate input", card.degenerate
     yield "default model", card.default_model or ""
     chosen = ", ".join(f"{name}={value}" for name, value in metric.options.items())
