@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,13 +35,17 @@ class BatchSize:
     def __post_init__(self) -> None:
         self.first = self.size
 
-    def halve(self, error: Exception) -> None:
+    def halve(self, error: Exception, *, parts: bool = False) -> None:
         """Half the size from here on.
 
+        Args:
+            error: what the device said.
+            parts: whether one item can be taken in parts (the texts about one picture).
+
         Raises:
-            DeviceError: the size was asked for, or is 1 already.
+            DeviceError: the size was asked for, or is 1 already and an item has no parts.
         """
-        if self.fixed or self.size == 1:
+        if self.fixed or (self.size == 1 and not parts):
             raise DeviceError(
                 f"a batch of {self.size} must fit into the device's memory",
                 got=type(error).__name__,
@@ -52,9 +57,13 @@ class BatchSize:
 def encode_batch(
     keys: Sequence[bytes], batch: Sequence[Any], encode: Encode, size: BatchSize, done: Done, failures: Failures
 ) -> None:
-    """Encodes items in one batch; when that fails, each alone, so that a bad one costs only itself."""
+    """Encodes items in one batch; when that fails, each alone, so that a bad one costs only itself.
+
+    Nothing is tried again while an error is handled: until then it holds all tensors of the call that failed.
+    """
     while batch:
         part = batch[: size.size]
+        alone = False
         try:
             _finish(list(keys[: len(part)]), _padded(part, encode, size.size), done, failures)
         except BeholderError:
@@ -63,11 +72,13 @@ def encode_batch(
             if out_of_memory(error):
                 size.halve(error)
                 continue
-            if len(part) == 1:
+            check_device(error)
+            alone = len(part) > 1
+            if not alone:
                 failures[keys[0]] = model_raised(error)
-            else:
-                for key, payload in zip(keys[: len(part)], part, strict=True):
-                    encode_batch([key], [payload], encode, size, done, failures)
+        if alone:
+            for key, payload in zip(keys[: len(part)], part, strict=True):
+                encode_batch([key], [payload], encode, size, done, failures)
         keys, batch = keys[len(part) :], batch[len(part) :]
 
 
@@ -120,9 +131,31 @@ def model_raised(error: Exception) -> tuple[Status, str]:
     return Status.FAILED, f"the model raised {type(error).__name__}: {error}"
 
 
+_NO_MEMORY = re.compile(r"out of memory|STATUS_ALLOC_FAILED|failed to allocate memory for requested buffer", re.I)
+"""What torch, NVIDIA's libraries (cuBLAS, cuDNN) and onnxruntime say."""
+
+_LOST = re.compile(r"\b(CUDA|HIP) error:")
+
+
 def out_of_memory(error: Exception) -> bool:
     """True when a device had no memory left."""
-    return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error).lower()
+    return type(error).__name__ == "OutOfMemoryError" or _NO_MEMORY.search(str(error)) is not None
+
+
+def check_device(error: Exception) -> None:
+    """Ends the run where it is the device that failed and not the item: behind such an error every call fails.
+
+    Raises:
+        DeviceError: an error of CUDA or HIP themselves.
+    """
+    if type(error).__name__ != "AcceleratorError" and _LOST.search(str(error)) is None:
+        return
+    raise DeviceError(
+        "the device must go on working during a run",
+        got=(str(error).strip().splitlines() or [type(error).__name__])[0],
+        fix="Start it again: it goes on where it stopped. If it stops at the same place, --device cpu tells which item "
+        "is at fault",
+    ) from error
 
 
 def _as_array(name: str, value: Any) -> np.ndarray:

@@ -16,11 +16,21 @@ from typing import Any, Union
 import numpy as np
 
 from beholder._errors import BeholderError, NoValue
-from beholder.backends.base import Columns
+from beholder.backends.base import Columns, Made
 from beholder.backends.columns import object_column
 from beholder.media.base import Medium
 from beholder.records import Status
-from beholder.runs.batching import BatchSize, Done, Encode, Failures, checked, encode_batch, model_raised, out_of_memory
+from beholder.runs.batching import (
+    BatchSize,
+    Done,
+    Encode,
+    Failures,
+    check_device,
+    checked,
+    encode_batch,
+    model_raised,
+    out_of_memory,
+)
 from beholder.runs.looking import (
     COUNTS,
     FRAMES,
@@ -250,9 +260,11 @@ def _call_pairs(
     payloads: Sequence[Any], pairs: Sequence[tuple[int, bytes, str]], call: CallPairs, size: BatchSize, done: Done,
     lost: Failures,
 ) -> None:  # fmt: skip
-    """One call of the model; when it raises, every pair is tried alone."""
+    """One call of the model; when it raises, every pair is tried alone, or half of them where memory did not do."""
     used = sorted({unit for unit, _, _ in pairs})
     place = {unit: at for at, unit in enumerate(used)}
+    made: Made | None = None
+    step = 1
     try:
         made = checked(
             call([payloads[unit] for unit in used], [(place[unit], text) for unit, _, text in pairs]), len(pairs)
@@ -261,13 +273,16 @@ def _call_pairs(
         raise
     except Exception as error:
         if out_of_memory(error):
-            size.halve(error)
-        elif len(pairs) == 1:
-            lost[pairs[0][1]] = model_raised(error)
-            return
-        half = 1 if not out_of_memory(error) else max(1, len(pairs) // 2)
-        for start in range(0, len(pairs), half):
-            _call_pairs(payloads, pairs[start : start + half], call, size, done, lost)
+            size.halve(error, parts=len(pairs) > 1)
+            step = max(1, len(pairs) // 2)
+        else:
+            check_device(error)
+            if len(pairs) == 1:
+                lost[pairs[0][1]] = model_raised(error)
+                return
+    if made is None:  # no longer in the handler: until then the error holds all tensors of the call that failed
+        for start in range(0, len(pairs), step):
+            _call_pairs(payloads, pairs[start : start + step], call, size, done, lost)
         return
     for row, failure in made.failures.items():
         lost[pairs[row][1]] = (Status(failure.status), failure.reason)
