@@ -100,12 +100,26 @@ def test_means_over_attributes_are_printed_with_their_intervals(run: AttributeRu
     sets, rows = run.sets.to_pylist(), run.attributes.to_pylist()
     text = attributes_text(run.header, sets, rows)
     for one in sets:
-        line = next(line for line in text.splitlines() if line.strip().startswith(f"{one['rank']}  {one['set']}"))
+        line = next(line for line in text.splitlines() if line.split()[:2] == [str(one["rank"]), one["set"]])
         assert line.count("[") == 3, "SaD, PaD and MAR"
         mine = [row["mar"] for row in rows if row["set"] == one["set"] and row["mar"] is not None]
         assert one["mar_mean"] == pytest.approx(sum(mine) / len(mine))
         assert f"[{one['mar_mean_low']:.3g}, {one['mar_mean_high']:.3g}]" in line
         assert one["mar_mean_low"] < one["mar_mean_high"]
+
+
+def test_a_narrow_terminal_cuts_no_number(run: AttributeRun) -> None:
+    """Lines were once cut at the terminal's width: of 0.292 there stood 0.2."""
+    sets, rows = run.sets.to_pylist(), run.attributes.to_pylist()
+    whole, narrow = attributes_text(run.header, sets, rows), attributes_text(run.header, sets, rows, width=80)
+    assert "an interval may even leave its value out" in whole
+    for one in sets:
+        assert f"{one['mar_mean']:.3g}" in narrow
+        assert f"{one['mar_mean_high']:.3g}]" in narrow
+        assert f"\nimages   {one['n_gen']}\n" in narrow
+    long = [dict(one, set=f"{'x' * 40}{at}") for at, one in enumerate(sets)]
+    shown = attributes_text(run.header, long, [])
+    assert all(one["set"] in shown for one in long)
 
 
 def test_means_of_maps_over_attributes_have_intervals(run: AttributeRun) -> None:
@@ -281,7 +295,8 @@ def test_the_command(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "a cat" in done.stdout
     assert "null" in done.stdout
-    assert done.stdout.index("   1  ") < done.stdout.index("   2  far")
+    ranked = [line.split()[1] for line in done.stdout.splitlines() if line.split()[:1] in (["1"], ["2"])]
+    assert (len(ranked), ranked[1]) == (2, "far")
     again = CliRunner().invoke(app, [*arguments, "--json", "-q"])
     assert again.exit_code == 0
     assert '"sad_null_level"' in again.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 from tests.report.report_helpers import header, metric, summary
@@ -103,6 +104,21 @@ def test_text_folds_into_a_terminal_and_never_loses_a_number() -> None:
     assert max(map(len, lines)) <= 24
     assert any("0.2753" in line for line in lines)
     assert "".join(line[:15].strip() for line in lines[2:]).replace(" ", "") == "averylongnameofametric"
+
+
+@pytest.mark.parametrize("width", [*range(12, 90, 3), 120, 200])
+def test_no_width_cuts_a_number(width: int) -> None:
+    """On a terminal of 80 columns a cell of 0.292 once stood as 0.2."""
+    titles = ("metric", "side", "baseline", "value", "Δ", "95 % CI", "p")
+    cells = ("clip_score ↑", "run:swapper", "0.4534 ± 0.0098", "0.386 ± 0.027", "-0.068", "[-0.097, -0.045]", "0.0001")
+    rows = (cells, (*cells[:2], "0.71", "0.72", "0.0100", "[0.0099, 0.0101]", "< 0.0001"))
+    table = Table(tuple(Column(title, at > 1) for at, title in enumerate(titles)), rows, ("a note.",))
+    text = to_text(table, width=width)
+    for row in rows:
+        assert all(re.search(rf"(^|\s){re.escape(cell)}(\s|$)", text) for cell in row[2:]), text
+    assert text.endswith("\n\na note.\n")
+    if width < 60:
+        assert f"metric     {cells[0]}\nside       {cells[1]}\nbaseline   {cells[2]}\n" in text
 
 
 def test_wide_characters_keep_columns_aligned() -> None:

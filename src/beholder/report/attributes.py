@@ -6,6 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from beholder.report.render import to_text
+from beholder.report.tables import Column, Table
+from beholder.report.visible import visible
+
 Row = Mapping[str, Any]
 SHOWN = 15
 
@@ -25,27 +29,32 @@ def attributes_text(
         f"{header['unit']}, seed {settings['seed']}",
         *_how(header),
         "",
-        f"{'rank':>4}  {'set':<24} {'SaD':>28} {'null':>8} {'PaD':>28} {'null':>8} {'MAR':>28} {'images':>7}",
+        to_text(_set_table(sets), width=width),
     ]
-    for row in sets:
-        numbers = " ".join(
-            f"{_estimate(row, name):>28} {_number(row.get(f'{name}_null_level')):>8}"
-            for name in ("sad_mean", "pad_mean")
-        )
-        lines.append(
-            f"{row['rank']:>4}  {row['set'][:24]:<24} {numbers} {_estimate(row, 'mar_mean'):>28} {row['n_gen']:>7}"
-        )
     for one in sets:
-        lines += ["", *_attribute_lines([row for row in rows if row["set"] == one["set"]], str(one["set"]))]
+        mine = [row for row in rows if row["set"] == one["set"]]
+        lines += [str(one["set"]), "", to_text(_attribute_table(mine), width=width)]
     lines += [
-        "",
         *_remarks(sets, rows),
         "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference.",
+        "SaD and PaD cannot be below 0, so draws of them lie high: an interval may even leave its value out. Read the "
+        "value beside its null.",
         "*: significant at 5 % after Benjamini-Hochberg over the attributes.",
     ]
     if settings["density"] == "gaussian":
         lines.append("A single normal (SaD) can miss changes of shape: see W1 and JSD.")
-    return "\n".join(line if width is None else line[:width] for line in lines) + "\n"
+    return "\n".join(map(visible, lines)) + "\n"
+
+
+def _set_table(sets: Sequence[Row]) -> Table:
+    titles = [Column("rank", True), Column("set")]
+    titles += [Column(title, True) for title in ("SaD", "null", "PaD", "null", "MAR", "images")]
+    rows = []
+    for row in sets:
+        pairs = [(_estimate(row, name), _number(row.get(f"{name}_null_level"))) for name in ("sad_mean", "pad_mean")]
+        numbers = [text for pair in pairs for text in pair]
+        rows.append((str(row["rank"]), str(row["set"]), *numbers, _estimate(row, "mar_mean"), str(row["n_gen"])))
+    return Table(tuple(titles), tuple(rows))
 
 
 def _how(header: Mapping[str, Any]) -> list[str]:
@@ -80,34 +89,38 @@ def _remarks(sets: Sequence[Row], rows: Sequence[Row]) -> list[str]:
     return [*found, ""] if found else []
 
 
-def _attribute_lines(rows: Sequence[Row], name: str) -> list[str]:
+def _attribute_table(rows: Sequence[Row]) -> Table:
     """One set's attributes, those furthest above their null first."""
 
     def above(row: Row) -> float:
         value = row.get("sad_corrected")
         return -float(value if value is not None else row.get("sad") or 0.0)
 
-    lines = [
+    titles = [Column("attribute")]
+    titles += [Column(title, True) for title in ("SaD", "null", "change", "W1", "JSD", "MAR", "moved right, down")]
+    notes = (f"… and {len(rows) - SHOWN} more in attributes.parquet",) if len(rows) > SHOWN else ()
+    shown = sorted(rows, key=above)[:SHOWN]
+    return Table((*titles, Column("")), tuple(_attribute_cells(row) for row in shown), notes)
+
+
+def _attribute_cells(row: Row) -> tuple[str, ...]:
+    name = str(row["attribute"])
+    if row["status"] != "ok":
+        return (name, str(row["status"]), *([""] * 7))
+    moved = row.get("placement_status")
+    if moved == "ok":
+        moved = f"{row['placement_shift_x']:+.2f} {row['placement_shift_y']:+.2f}"
+    return (
         name,
-        f"  {'attribute':<32} {'SaD':>28}  {'null':>8} {'change':>8} {'W1':>7} {'JSD':>7} {'MAR':>8}  "
-        f"{'moved right, down':>18}",
-    ]
-    for row in sorted(rows, key=above)[:SHOWN]:
-        if row["status"] != "ok":
-            lines.append(f"  {row['attribute'][:32]:<32} {row['status']}")
-            continue
-        place = row.get("placement_status")
-        moved = place if place != "ok" else f"{row['placement_shift_x']:+.2f} {row['placement_shift_y']:+.2f}"
-        lines.append(
-            f"  {row['attribute'][:32]:<32} {_estimate(row, 'sad'):>28}{_star(row, 'sad')} "
-            f"{_number(row.get('sad_null_level')):>8} {row['mean_difference']:>+8.3f} {row['w1']:>7.3f} "
-            f"{row['jsd']:>7.3f} {_number(row.get('mar')):>8}{_star(row, 'mar')} {moved or '':>17}"
-            + _star(row, "placement_jsd")
-            + (" irrelevant" if row.get("irrelevant") else "")
-        )
-    if len(rows) > SHOWN:
-        lines.append(f"  … and {len(rows) - SHOWN} more in attributes.parquet")
-    return lines
+        _estimate(row, "sad") + _star(row, "sad"),
+        _number(row.get("sad_null_level")),
+        f"{row['mean_difference']:+.3f}",
+        f"{row['w1']:.3f}",
+        f"{row['jsd']:.3f}",
+        _number(row.get("mar")) + _star(row, "mar"),
+        (moved or "") + _star(row, "placement_jsd"),
+        "irrelevant" if row.get("irrelevant") else "",
+    )
 
 
 def _star(row: Row, name: str) -> str:

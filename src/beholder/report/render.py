@@ -62,24 +62,59 @@ def rendered(table: Table, found: Sequence[Mapping[str, Any]], form: str, *, wid
 
 
 def to_text(table: Table, *, width: int | None = None) -> str:
-    """Plain text with aligned columns.
+    """Plain text with aligned columns. No number is ever cut or folded: half a number is another number.
 
     Args:
         table: what to print.
-        width: columns of the terminal, into which long cells are folded; None for as wide as it needs.
+        width: columns of the terminal, into which long texts are folded, or rows become blocks where the numbers
+            alone are wider; None for as wide as it needs.
     """
     from rich.cells import cell_len
     from rich.console import Console
 
-    natural = sum(max(map(cell_len, column)) + 3 for column in _columns_of_text(table)) + 1
+    widths = [max(map(cell_len, column)) for column in _columns_of_text(table)]
+    gaps = 3 * len(widths) + 1
+    least = [
+        full if column.numeric else min(full, max(_LEAST_TEXT, cell_len(column.title)))
+        for full, column in zip(widths, table.columns)
+    ]
+    notes = [*([""] if table.notes else []), *map(visible, table.notes)]
+    numbers = any(column.numeric for column in table.columns)
+    if width is not None and numbers and table.rows and sum(least) + gaps > width:
+        return "\n".join([*_blocks(table), *notes]) + "\n"
     buffer = io.StringIO()
     console = Console(
-        file=buffer, width=width or natural, color_system=None, force_terminal=False, legacy_windows=False
+        file=buffer,
+        width=width or sum(widths) + gaps,
+        color_system=None,
+        force_terminal=False,
+        legacy_windows=False,
     )
     console.print(to_rich(table), soft_wrap=False)
     lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
     body = [line for line in lines if line]
-    return "\n".join([*body, *([""] if table.notes else []), *map(visible, table.notes)]) + "\n"
+    return "\n".join([*body, *notes]) + "\n"
+
+
+_LEAST_TEXT = 8
+"""Columns that a text is given at least before a table becomes blocks."""
+
+
+def _blocks(table: Table) -> list[str]:
+    """Each row as lines of a title and its cell, with an empty line between rows."""
+    from rich.cells import cell_len
+
+    titles = [visible(column.title) for column in table.columns]
+    indent = max(map(cell_len, titles)) + 3
+    blocks = []
+    for row in table.rows:
+        lines = [
+            title + " " * (indent - cell_len(title)) + visible(cell).strip().replace("\n", "\n" + " " * indent)
+            for title, cell in zip(titles, row)
+            if cell.strip()
+        ]
+        blocks.append("\n".join(lines))
+    return ["\n\n".join(blocks)]
 
 
 def to_rich(table: Table) -> Any:
