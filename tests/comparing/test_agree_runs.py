@@ -197,6 +197,17 @@ def test_votes_give_accuracy_alpha_and_strengths(run: Path) -> None:
     assert found.metric("good").accuracy.value > 0.5  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("votes", "tied"), [(("b", "tie", "tie"), False), (("a", "b", "tie"), True), (("b", "b", "a"), False)]
+)
+def test_the_end_with_more_votes_wins_and_a_vote_for_a_tie_counts_for_neither(
+    run: Path, votes: tuple[str, ...], tied: bool
+) -> None:
+    data = [{"a": f"x{p}", "b": f"y{p}", "rater": k, "winner": vote} for p in range(60) for k, vote in enumerate(votes)]
+    found = beholder.agree(run, data, calibration="none").metric("good")
+    assert found.constant == (1.0 if tied else 0.0)
+
+
 def test_faults_of_votes(run: Path) -> None:
     data = [
         {"a": "x1", "b": "y1", "winner": "a"},

@@ -55,7 +55,7 @@ def alpha_of(said: Ratings, scale: Scale, units: np.ndarray, draws: Draws) -> tu
 
 
 def person_of(said: Ratings, prompts: np.ndarray, pairs: Any, draws: Callable[[int], Draws]) -> Estimate | None:
-    """Pairwise accuracy of each person against the others' mean or majority, over all pairs of all people together.
+    """Pairwise accuracy of each person against the others' mean, or their votes' winner, over all pairs and people.
 
     Args:
         said: ratings or votes.

@@ -19,7 +19,9 @@ _RESIZE_BITS = 11
 
 
 def warp_affine(pixels: np.ndarray, matrix: npt.ArrayLike, size: tuple[int, int]) -> np.ndarray:
-    """The picture under an affine map, bilinear, black outside: `cv2.warpAffine` with its defaults.
+    """The picture under an affine map, bilinear, black outside: `cv2.warpAffine` of OpenCV 4 with its defaults.
+
+    OpenCV 5 no longer rounds places to 1/32 pixel; its crops differ by a few gray levels where a picture is sharp.
 
     For every pixel (x, y) of the result the map's inverse gives a place in the picture, rounded to 1/32 pixel; the
     four pixels around it are mixed by whole-number weights that add up to 1024.
