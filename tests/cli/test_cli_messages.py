@@ -113,6 +113,14 @@ def test_what_could_not_be_paired_has_no_verdict(beholder: Cli, data: Path) -> N
     assert "against a:good, of 1 metric: equal on 1." in done.stdout
 
 
+def test_one_is_written_as_one(beholder: Cli, data: Path) -> None:
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "a")
+    assert "over the 1 test shown" in beholder("compare", "a").stdout
+    names = [json.loads(line)["id"] for line in data.read_text().splitlines()]
+    Path("said.csv").write_text("id,rating\n" + "".join(f"{name},{at % 5}\n" for at, name in enumerate(names)))
+    assert "12 ratings by 1 rater;" in beholder("agree", "a", "--human", "said.csv").stdout
+
+
 def test_methods_that_are_taken_together_are_named(beholder: Cli, data: Path) -> None:
     beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "both")
     rows = [json.loads(line) for line in data.read_text().splitlines()][:6]

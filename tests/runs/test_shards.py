@@ -173,7 +173,7 @@ def test_gaps_overlaps_and_unfinished_parts_are_all_named(tmp_path: Path, monkey
     assert "3-of-4 is not finished (interrupted)" in told
     assert "the rows 1 to 3 are in" in told
     assert "0-of-4" in told
-    assert "no part has the rows 5 to 9 (run --shard 1/4)" in told
+    assert "no part has the rows 5 to 9 (run --shard 1/4, --shard 2/4)" in told
     assert not (run / "run.json").exists()
 
 

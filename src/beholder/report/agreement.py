@@ -87,7 +87,9 @@ def _question_notes(entry: QuestionAgreement) -> list[str]:
     known = alpha.value is not None
     ceiling = f"Krippendorff's alpha {told_alpha}" if known else f"no Krippendorff's alpha: {alpha.note}"
     thing = {"ratings": "ratings", "votes": "votes"}.get(entry.kind, "votes between sets")
-    notes = [f"{about}{entry.n_ratings} {thing} by {entry.n_raters} raters; {ceiling}."]
+    notes = [
+        f"{about}{entry.n_ratings} {thing} by {entry.n_raters} rater{'' if entry.n_raters == 1 else 's'}; {ceiling}."
+    ]
     notes += [f"{about}{metric.label}: {metric.note}." for metric in entry.metrics if metric.note]
     told = {note for metric in entry.metrics if (note := metric.accuracy.interval.note) and note != metric.note}
     notes += [f"{about}{note}." for note in sorted(told)]

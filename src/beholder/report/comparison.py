@@ -123,7 +123,7 @@ def _comparison_notes(found: Comparison) -> list[str]:
         f"± is half the length of a side's own {found.level * 100:g} % interval; "
         "n is pairs/prompts; P(higher) counts half of the ties; "
         f"detectable is the true difference found with power {found.power * 100:g} %; "
-        f"p Holm and p BH over the {sum(row.difference.p.value is not None for row in found.rows)} tests shown."
+        f"p Holm and p BH over the {_tests(found)} shown."
     ]
     notes += _verdicts(found)
     lines: dict[str, list[str]] = {}
@@ -132,6 +132,11 @@ def _comparison_notes(found: Comparison) -> list[str]:
             lines.setdefault(text, []).append(_place(row, len(found.sides) > 2))
     notes += [f"{'; '.join(places[:12])}{' …' if len(places) > 12 else ''}: {text}." for text, places in lines.items()]
     return [*notes, *_rank_notes(found)]
+
+
+def _tests(found: Comparison) -> str:
+    count = sum(row.difference.p.value is not None for row in found.rows)
+    return "1 test" if count == 1 else f"{count} tests"
 
 
 def _verdicts(found: Comparison) -> list[str]:

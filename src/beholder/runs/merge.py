@@ -193,27 +193,27 @@ def _check_rows(parts: Sequence[Part]) -> None:
         if part.start == part.stop:
             continue
         if part.start > reached:
-            faults.append(Fault(f"no part has {_rows(reached, part.start)}{_missing(part, reached)}"))
+            faults.append(Fault(f"no part has {_rows(reached, part.start)}{_missing(part, reached, part.start)}"))
         elif part.start < reached and before is not None:
             both = _rows(part.start, min(reached, part.stop))
             faults.append(Fault(f"{both} are in {before.path} and in {part.path}; name or keep one of them"))
         if part.stop > reached:
             before, reached = part, part.stop
     if reached < total:
-        faults.append(Fault(f"no part has {_rows(reached, total)}{_missing(parts[-1], reached)}"))
+        faults.append(Fault(f"no part has {_rows(reached, total)}{_missing(parts[-1], reached, total)}"))
     if faults:
-        raise InputError("the parts", faults)
+        raise InputError("the set of parts", faults)
 
 
 def _rows(start: int, stop: int) -> str:
     return f"the row {stop}" if stop - start == 1 else f"the rows {start + 1} to {stop}"
 
 
-def _missing(near: Part, row: int) -> str:
-    """Which shard of the same split has a row."""
+def _missing(near: Part, start: int, stop: int) -> str:
+    """Which shards of the same split have rows from `start` to before `stop`."""
     count, total = near.header["shard"]["count"], near.header["shard"]["total"]
-    index = next(i for i in range(count) if (i + 1) * total // count > row)
-    return f" (run --shard {index}/{count})"
+    lost = [i for i in range(count) if i * total // count < stop and (i + 1) * total // count > start]
+    return f" (run {', '.join(f'--shard {index}/{count}' for index in lost)})"
 
 
 def _frames(parts: Sequence[Part], reader: PartsReader) -> list[Frame]:
@@ -234,7 +234,7 @@ def _frames(parts: Sequence[Part], reader: PartsReader) -> list[Frame]:
             faults.append(Fault(f"the journal of {part.path} is damaged: {lost}; give its command again"))
         frames += mine
     if faults:
-        raise InputError("the parts", faults)
+        raise InputError("the set of parts", faults)
     return frames
 
 
@@ -258,7 +258,7 @@ def _check_ids(parts: Sequence[Part], reader: PartsReader, frames: Sequence[Fram
     if len(doubled) > _SHOWN:
         faults.append(Fault(f"and {len(doubled) - _SHOWN} more ids stand twice"))
     if faults:
-        raise InputError("the parts", faults)
+        raise InputError("the set of parts", faults)
 
 
 def _ids(reader: PartsReader, frame: Frame) -> pa.Array:

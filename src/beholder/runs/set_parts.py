@@ -221,7 +221,7 @@ def _check_shares(parts: Sequence[SetPart], shares: Sequence[Mapping[str, Any]])
     if reached < shares[0]["total"]:
         faults.append(Fault(_gap(parts[-1], reached)))
     if faults:
-        raise InputError("the parts", faults)
+        raise InputError("the set of parts", faults)
 
 
 def _gap(near: SetPart, picture: int) -> str:
