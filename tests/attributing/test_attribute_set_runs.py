@@ -69,7 +69,11 @@ def test_parts_give_the_numbers_of_one_process(sets: dict[str, str], tmp_path: P
     whole = evaluate(sets["far"], out=str(tmp_path / "whole"), store=sets["store"], **common)
     for part in range(2):
         evaluate(sets["far"], out=str(tmp_path / "parts"), shard=f"{part}/2", **common)
-    assert values(merge(str(tmp_path / "parts"))) == values(whole)
+    # An image may get other last bits in a smaller batch: which, depends on the processor.
+    found, expected = values(merge(str(tmp_path / "parts"))), values(whole)
+    assert list(found) == list(expected)
+    for name, numbers in expected.items():
+        assert found[name] == pytest.approx(numbers, rel=1e-9)
 
 
 def test_the_command(sets: dict[str, str], tmp_path: Path) -> None:
