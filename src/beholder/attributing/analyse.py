@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from beholder.attributing.columns import CORRECTED, PAIRED, PARTS, PLACES, RELEVANCE, SINGLE, SIZES
 from beholder.attributing.encode import EncodedSet
 from beholder.attributing.settings import AttributeSettings
 from beholder.functional.divergence import Direction, condition_numbers, pairs
@@ -26,12 +27,6 @@ from beholder.stats.score_sets import Density, Drawn, ScoreSettings, draw_scores
 
 LEAST = 3
 """Images that a set needs for a distribution."""
-PARTS = ("low", "high", "null_mean", "null_level", "p", "corrected")
-_SINGLE = ("sad", "mean_difference", "w1", "jsd")
-_SIZES = ("mar", "level", "mar_shape")
-_PLACES = ("jsd", "w1_x", "w1_y", "shift_x", "shift_y", "spread_ratio")
-_CORRECTED = ("sad", "mar", "placement_jsd", "regional_kl")
-"""Statistics whose p-values are adjusted over attributes (Benjamini-Hochberg), as `<name>_q`."""
 
 Row = dict[str, Any]
 
@@ -68,10 +63,10 @@ def compare_sets(
     else:
         pair_rows = _add_scores(rows, summary, ref, gen, attributes, settings)
     maps = _add_maps(rows, summary, ref, gen, settings)
-    for name in _CORRECTED:
+    for name in CORRECTED:
         _adjust(rows, name)
-    _adjust(pair_rows, "pad")
-    _adjust(pair_rows, "dependence")
+    for name in PAIRED:
+        _adjust(pair_rows, name)
     _summarise(summary, rows, ref, gen)
     return SetReport(rows, pair_rows, summary, maps)
 
@@ -101,7 +96,7 @@ def _add_scores(
         return []
     drawn = draw_scores(sides[0], sides[1], score_settings(settings))
     found = judge_draws(drawn, score_settings(settings))
-    for name in _SINGLE:
+    for name in SINGLE:
         for c, row in enumerate(rows):
             _put(row, name, found[name], c)
     for name in ("sad_mean", "pad_mean"):
@@ -152,7 +147,7 @@ def _add_scores_by_class(
             continue
         draws = draw_scores(sides[0], sides[1], score_settings(settings))
         found = judge_draws(draws, score_settings(settings))
-        for name in _SINGLE:
+        for name in SINGLE:
             _put(row, name, found[name], 0)
         if settings.score == "ra_clip_score":
             _add_relevance([row], sides, settings)
@@ -168,7 +163,7 @@ def _add_relevance(rows: list[Row], sides: Sequence[np.ndarray], settings: Attri
         sides[0], sides[1], prevalence_floor=settings.prevalence_floor, spread_floor=settings.spread_floor
     )
     for c, row in enumerate(rows):
-        for name in ("prevalence_ref", "prevalence_gen", "spread_ref", "spread_gen"):
+        for name in RELEVANCE:
             row[name] = float(getattr(found, name)[c])
         row["irrelevant"] = bool(found.irrelevant[c])
 
@@ -271,11 +266,11 @@ def _add_map_row(row: Row, judged: JudgedMap, settings: AttributeSettings) -> No
         int((judged.p_cells < 1.0 - settings.level).sum()) if judged.p_cells is not None else None
     )
     row["t_threshold"] = judged.threshold
-    for name in _SIZES:
+    for name in SIZES:
         _put(row, name, judged.sizes[name], None)
     row["mass_ref"], row["mass_gen"] = judged.masses
     row["placement_status"] = (Status.OK if judged.placement else Status.NOT_ENOUGH_EVIDENCE).value
-    for name in _PLACES:
+    for name in PLACES:
         if judged.placement:
             _put(row, f"placement_{name}", judged.placement[name], None)
 

@@ -11,6 +11,7 @@ from typing import Any, Union
 from beholder._errors import OptionError
 from beholder._hashing import hash_json
 from beholder.attributing.analyse import SetReport, compare_sets
+from beholder.attributing.columns import table_columns
 from beholder.attributing.encode import ImageFeatures, Prompts, SetEncoder, TextFeatures, content_digest, encode_prompts
 from beholder.attributing.files import AttributeRun, claim, write_run
 from beholder.attributing.settings import AttributeSettings, make_settings
@@ -183,7 +184,8 @@ class _Evaluation:
             "truncated_prompts": prompts.truncated, "logit_scale": prompts.logit_scale,
         }  # fmt: skip
         names = [item.name for item in self.listed]
-        return write_run(path, header, encoded, names, tables, [report.maps for report in reports])
+        columns = table_columns(self.settings)
+        return write_run(path, header, encoded, names, tables, columns, [report.maps for report in reports])
 
     def _header(self, key: str, grid: tuple[int, int] | None) -> dict[str, Any]:
         from beholder import __version__

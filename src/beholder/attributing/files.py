@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from beholder._errors import RunConflictError, UserError
 from beholder._hashing import canonical_json
+from beholder.attributing.columns import Columns
 from beholder.attributing.encode import EncodedSet
 from beholder.runs.atomic import write_atomic
 
@@ -117,14 +118,15 @@ def write_run(
     encoded: Sequence[EncodedSet],
     names: Sequence[str],
     tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    columns: Mapping[str, Columns],
     maps: Sequence[Mapping[str, np.ndarray]],
 ) -> AttributeRun:
-    """Writes everything; the header last, so that a folder with one is whole."""
+    """Writes everything; the header last, so that a folder with one is whole. `columns` are those of each table."""
     path.mkdir(parents=True, exist_ok=True)
     (path / HEADER).unlink(missing_ok=True)
     _write_table(path / "scores.parquet", _scores_table(encoded, names))
     for name, rows in tables.items():
-        _write_table(path / f"{name}.parquet", _table(rows))
+        _write_table(path / f"{name}.parquet", _table(rows, columns[name]))
     for at, arrays in enumerate(maps):
         if arrays:
             (path / "maps").mkdir(exist_ok=True)
@@ -151,15 +153,21 @@ def _scores_table(encoded: Sequence[EncodedSet], names: Sequence[str]) -> pa.Tab
     return pa.table(columns)
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows as a table; all columns of any row, in the order of first use; mappings as JSON text."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {}
-    for name in names:
+def _table(rows: Sequence[Mapping[str, Any]], columns: Columns) -> pa.Table:
+    """Rows as a table of these columns; mappings as JSON text, what a row has not is null.
+
+    Raises:
+        KeyError: a row with a column that is not among them.
+    """
+    unknown = {name for row in rows for name in row} - set(columns)
+    if unknown:
+        raise KeyError(f"no column of this table: {', '.join(sorted(unknown))}")
+    made = {}
+    for name, kind in columns.items():
         values = [row.get(name) for row in rows]
         values = [canonical_json(value) if isinstance(value, Mapping) else value for value in values]
-        columns[name] = pa.array(values) if any(value is not None for value in values) else pa.nulls(len(rows))
-    return pa.table(columns)
+        made[name] = pa.array(values, pa.type_for_alias(kind))
+    return pa.table(made)
 
 
 def _write_table(path: Path, table: pa.Table) -> None:
