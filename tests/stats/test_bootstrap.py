@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,14 @@ def test_two_units_by_enumeration() -> None:
     assert found.note == "optimistic: the interval rests on 2 prompts only"
     narrow = mean_interval([0.0, 1.0], [1, 1], level=0.4)
     assert (narrow.low, narrow.high) == (0.5, 0.5)
+
+
+def test_the_manual_says_when_an_interval_is_optimistic() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert f"fewer than {bootstrap.FEW_UNITS} give one with a note" in " ".join(page.split())
+    for units in (bootstrap.FEW_UNITS - 1, bootstrap.FEW_UNITS):
+        note = mean_interval(np.arange(units), np.ones(units), resamples=10).note
+        assert (note is None) == (units == bootstrap.FEW_UNITS)
 
 
 def test_against_all_resamples() -> None:
