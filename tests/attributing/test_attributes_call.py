@@ -221,6 +221,25 @@ def test_files_that_cannot_be_read_and_small_sets(sets: dict[str, Path], store: 
     assert "the reference that" not in told
     assert not made.maps()["valid"].any()
     assert made.sets.to_pylist()[0]["n_missing"] == '{"missing":1,"unreadable":1}'
+    assert (made.n_faults, made.n, made.fault_share) == (2, 64, 2 / 64)
+
+
+def test_more_faults_than_allowed_give_exit_code_3(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
+    (tmp_path / "gen").mkdir()
+    for path in sorted(sets["near"].iterdir())[:4]:
+        (tmp_path / "gen" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "gen" / "broken.png").write_bytes(b"no picture")
+    listed = tmp_path / "list.txt"
+    listed.write_text("a cat\n")
+    call = ["attributes", "--real", str(sets["near"]), "--gen", str(tmp_path / "gen"), "--attributes", str(listed),
+            "--model", "demo:emoji", "--store", store, "--resamples", "0", "--permutations", "0", "--no-maps", "-q",
+            "-o", str(tmp_path / "run")]  # fmt: skip
+    strict = CliRunner().invoke(app, call)
+    assert strict.exit_code == 3
+    assert "unreadable 1" in strict.stdout
+    assert "1 of 55 images have a fault, more than the 0 % that --max-failed allows" in strict.stderr
+    assert CliRunner().invoke(app, [*call, "--max-failed", "0.1"]).exit_code == 0
+    assert CliRunner().invoke(app, [*call, "--max-failed", "2"]).exit_code == 2
 
 
 def test_by_class(sets: dict[str, Path], store: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from beholder._errors import RunConflictError, UserError
 from beholder._hashing import canonical_json
 from beholder.attributing.columns import Columns
 from beholder.attributing.encode import EncodedSet
+from beholder.records import Status
 from beholder.runs.atomic import write_atomic
 
 HEADER = "attributes.json"
@@ -62,6 +63,21 @@ class AttributeRun:
     def sets(self) -> pa.Table:
         """One row a generated set, the nearest to the reference first."""
         return pq.read_table(self.path / "sets.parquet")
+
+    @property
+    def n(self) -> int:
+        """Images of all sets."""
+        return int(self.scores.num_rows)
+
+    @property
+    def n_faults(self) -> int:
+        """Images of all sets with a fault (missing, unreadable, failed …)."""
+        return sum(Status(status).is_fault for status in self.scores.column("status").to_pylist())
+
+    @property
+    def fault_share(self) -> float:
+        """Share of the images with a fault; 0 without images."""
+        return self.n_faults / self.n if self.n else 0.0
 
     def maps(self, name: str | None = None) -> dict[str, np.ndarray]:
         """Arrays (C, rows, columns) of a generated set (the only one by default): ref_mean, gen_mean, r_sad and more.

@@ -73,6 +73,16 @@ def attributes(
     store: Annotated[
         str | None, typer.Option(metavar="DIR", help="Feature store folder.", rich_help_panel=options.MODEL)
     ] = None,
+    max_failed: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            rich_help_panel=options.OUTPUT,
+            help="Share of images that may have a fault before the exit code is 3.",
+        ),
+    ] = 0.0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what is in the run folder.", rich_help_panel=options.OUTPUT)
     ] = False,
@@ -84,6 +94,7 @@ def attributes(
     For each attribute: how far the two score distributions are apart (SaD), for each pair their joint distributions
     (PaD), and where in the picture the attribute moved (R-SaD, placement). Every value has an interval and the level
     that it stays under by chance. The run folder gets Parquet tables, maps as arrays and, with --pictures, figures.
+    Images that cannot be read are left out and counted; more of them than --max-failed allows give the exit code 3.
 
     Example: beholder attributes --real photos/ --gen sdxl=out/sdxl --gen flux=out/flux --attributes faces -o runs/faces
     """
@@ -108,6 +119,12 @@ def attributes(
         for text in run.header["truncated_prompts"]:
             say(f"Warning: the prompt {text!r} is longer than the model takes, and was cut.")
         say(f"Run folder: {run.path}")
+    if run.fault_share > max_failed:
+        say(
+            f"{run.n_faults} of {run.n} images have a fault, more than the {max_failed * 100:.3g} % that --max-failed "
+            f"allows; they are named in {run.path / 'scores.parquet'}"
+        )
+        raise typer.Exit(3)
 
 
 def _named(asked: list[str]) -> Any:
