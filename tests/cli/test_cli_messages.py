@@ -121,6 +121,15 @@ def test_one_is_written_as_one(beholder: Cli, data: Path) -> None:
     assert "12 ratings by 1 rater;" in beholder("agree", "a", "--human", "said.csv").stdout
 
 
+def test_a_comparison_over_concepts_says_which_mean_it_shows(beholder: Cli, data: Path) -> None:
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "a")
+    assert "headline of show" not in beholder("compare", "a").stdout
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    data.write_text("".join(json.dumps(row | {"concept": row["category"]}) + "\n" for row in rows))
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "b")
+    assert "then prompts (the headline of show averages concepts first)" in beholder("compare", "b").stdout
+
+
 def test_methods_that_are_taken_together_are_named(beholder: Cli, data: Path) -> None:
     beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "both")
     rows = [json.loads(line) for line in data.read_text().splitlines()][:6]

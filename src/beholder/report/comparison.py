@@ -118,8 +118,11 @@ def p_text(p: float | None) -> str:
 
 
 def _comparison_notes(found: Comparison) -> list[str]:
+    # Unbalanced concepts give two numbers; who sees both must know which is which.
+    by_concept = any(row.difference.unit == "concept" for row in found.rows)
+    concepts = ", then prompts (the headline of show averages concepts first)" if by_concept else ""
     notes = [
-        f"Δ is side − {found.sides[0]}; paired on {', '.join(found.key)}; seeds averaged within a prompt; "
+        f"Δ is side − {found.sides[0]}; paired on {', '.join(found.key)}; seeds averaged within a prompt{concepts}; "
         f"± is half the length of a side's own {found.level * 100:g} % interval; "
         "n is pairs/prompts; P(higher) counts half of the ties; "
         f"detectable is the true difference found with power {found.power * 100:g} %; "
