@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from beholder.backends import forward  # noqa: E402
+from beholder.backends import forward, pool  # noqa: E402
 from beholder.backends.forward import forward_pass, plain_arithmetic  # noqa: E402
 
 FINE = forward._fine_settings()
@@ -105,3 +108,30 @@ def test_an_autocast_around_us_ends_at_our_door() -> None:
         with forward_pass():
             assert (values @ values).dtype == torch.float32
         assert (values @ values).dtype == torch.bfloat16
+
+
+def test_a_programs_default_device_does_not_reach_into_a_pass() -> None:
+    with torch.device("meta"):
+        assert torch.zeros(1).device.type == "meta"
+        with forward_pass():
+            assert torch.zeros(1).device.type == "cpu"
+        assert torch.zeros(1).device.type == "meta"
+
+
+def test_nor_into_loading(tiny: Callable[[str], Path]) -> None:
+    resolved = pool.resolve_model(str(tiny("clip")))
+    wanted = pool.load_model(resolved, device="cpu").encode_texts(["a cat"])["embedding"]
+    with torch.device("meta"):
+        found = pool.load_model(resolved, device="cpu").encode_texts(["a cat"])["embedding"]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_plug_ins_engine_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Plugin:
+        def load(self, resolved: Any, *, device: str) -> str:
+            return str(torch.zeros(1).device)
+
+    monkeypatch.setattr(pool, "parse_name_here", lambda name: SimpleNamespace(engine="mine"))
+    monkeypatch.setattr(pool, "engine_of", lambda name, capability: Plugin())
+    with torch.device("meta"):
+        assert pool.load_model(SimpleNamespace(asked="mine:x", capability="ImageScorer")) == "meta"

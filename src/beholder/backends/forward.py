@@ -3,11 +3,13 @@
 Left alone, torch rounds the inputs of float32 convolutions to 10 bits on NVIDIA GPUs since Ampere (TF32), and a program
 around us may have allowed the same for products (`torch.set_float32_matmul_precision("high")`) or have begun an
 autocast, as a trainer does around its validation. A feature's key names its dtype and no device, so while our networks
-run none of that holds. Whoever wants speed asks for another dtype, by name.
+run none of that holds. Whoever wants speed asks for another dtype, by name. Nor does a default device of the program's
+(`torch.set_default_device`) reach into our networks: they say where a tensor lies, or mean the CPU.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,7 +31,7 @@ def forward_pass() -> Iterator[None]:
 
 @contextmanager
 def plain_arithmetic() -> Iterator[None]:
-    """While it lasts, float32 is computed as float32, and nothing is cast that our networks do not cast themselves.
+    """While it lasts, float32 is computed as float32, and nothing is cast or moved that our networks do not themselves.
 
     The settings of products are the process's own: other threads see them too. They are put back when the last pass
     that runs at the time has ended.
@@ -39,9 +41,21 @@ def plain_arithmetic() -> Iterator[None]:
     with ExitStack() as stack:
         _SETTINGS.enter()
         stack.callback(_SETTINGS.leave)
+        stack.enter_context(no_default_device())
         for kind in _AUTOCASTS:
             if torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+@contextmanager
+def no_default_device() -> Iterator[None]:
+    """While it lasts, this thread's tensors lie on the CPU where nothing is said of a device."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or torch.get_default_device().type == "cpu":
+        yield
+        return
+    with torch.device("cpu"):
         yield
 
 

@@ -14,6 +14,7 @@ from beholder.backends.cards import aliases, card_of, known_ids
 from beholder.backends.devices import LARGE, choose_dtype
 from beholder.backends.engine_table import ENGINES, SPECIAL, engine_names, engine_of
 from beholder.backends.files import read_json
+from beholder.backends.forward import no_default_device
 from beholder.backends.kinds import KINDS
 from beholder.backends.names import parse_name
 from beholder.media.base import Picture
@@ -106,7 +107,11 @@ def load_model(resolved: ResolvedModel, *, device: str = "auto") -> Any:
     if resolved.asked in _REGISTERED:
         kept: object = _REGISTERED[resolved.asked]
         return _Kept(kept, resolved) if isinstance(kept, ImageTextEncoder) else _KeptModel(kept, resolved)
-    return engine_of(parse_name_here(resolved.asked).engine, resolved.capability).load(resolved, device=device)
+    engine = engine_of(parse_name_here(resolved.asked).engine, resolved.capability)
+    if not type(engine).__module__.startswith("beholder."):
+        return engine.load(resolved, device=device)  # a plug-in may well count on the program's default device
+    with no_default_device():
+        return engine.load(resolved, device=device)
 
 
 def not_ready(resolved: ResolvedModel) -> UserError | None:

@@ -22,7 +22,7 @@ from beholder._errors import BeholderError, NoValue, OptionError, WeightsMismatc
 from beholder._hashing import hash_file
 from beholder.backends.base import LoadOptions, Made, ResolvedModel
 from beholder.backends.devices import choose_device, release_memory
-from beholder.backends.forward import plain_arithmetic
+from beholder.backends.forward import no_default_device, plain_arithmetic
 from beholder.backends.tensors import on_device, stacked
 from beholder.media.base import Picture
 from beholder.pyiqa_facts import LICENCE, Facts, facts_of, package
@@ -105,7 +105,7 @@ def build(facts: Facts, *, offline: bool) -> tuple[Any, str]:
 
     files: list[Path] = []
     try:
-        with _safe_loading(), _watched_downloads(files, offline=offline), seeded():
+        with _safe_loading(), _watched_downloads(files, offline=offline), seeded(), no_default_device():
             network = package().create_metric(facts.name, device=torch.device("cpu"))
     except BeholderError:
         raise
@@ -282,7 +282,7 @@ class PyiqaModel:
         ]  # fmt: skip
         with seeded(), plain_arithmetic(), torch.no_grad():
             found = self._network(*batches)
-        values = np.asarray(torch.as_tensor(found).detach().double().cpu()).reshape(-1)
+        values = np.asarray(torch.as_tensor(found).detach().cpu().double()).reshape(-1)
         if len(values) != len(items):
             raise NoValue(Status.FAILED, f"pyiqa gave {len(values)} values for {len(items)} pictures")
         return values

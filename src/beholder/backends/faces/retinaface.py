@@ -11,7 +11,7 @@ import numpy as np
 
 from beholder._errors import NoValue
 from beholder.backends.base import Made, ResolvedModel
-from beholder.backends.devices import choose_device
+from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.faces.decode import decode_retina, retina_anchors
 from beholder.backends.faces.rows import FaceRow, columns_of, one_picture, read_settings
 from beholder.backends.forward import forward_pass
@@ -60,8 +60,9 @@ class RetinaFaceAnalyser:
         return columns_of(rows)
 
     def close(self) -> None:
-        """Releases the network."""
+        """Releases the network and, on a GPU, its memory."""
         self._network = None
+        release_memory(self._device)
 
     def _faces(self, pixels: np.ndarray, settings: RetinaSettings) -> FaceRow:
         import torch

@@ -12,7 +12,7 @@ import numpy as np
 
 from beholder._errors import NoValue
 from beholder.backends.base import Made, ResolvedModel
-from beholder.backends.devices import choose_device
+from beholder.backends.devices import choose_device, release_memory
 from beholder.backends.faces.decode import Detections
 from beholder.backends.faces.onnx import ArcFaceOnnx, Scrfd
 from beholder.backends.faces.rows import FaceRow, align_failed, columns_of, one_picture, read_settings
@@ -144,6 +144,7 @@ class CurricularFaceAnalyser(ScrfdModel):
     def close(self) -> None:
         super().close()
         self._network = None
+        release_memory(self._device)
 
 
 class InsightFaceAnalyser(ScrfdModel):
