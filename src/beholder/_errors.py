@@ -24,6 +24,7 @@ the status of a row.
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -126,9 +127,17 @@ class Fault:
         return f"{at}: {self.message}" if at else self.message
 
 
-def shared_fixes(faults: Sequence[Fault]) -> list[str]:
-    """The ways out that stand below a list of faults, as sentences."""
-    return [f"{text}." for text in dict.fromkeys(fault.fix for fault in faults) if text]
+_LONG = 40
+"""Faults beyond which a list scrolls away, so that its end must say what it holds."""
+
+
+def summed_up(faults: Sequence[Fault]) -> list[str]:
+    """What stands below a list of faults: of a long one how often each message stands in it, and ways out."""
+    lines = []
+    if len(faults) > _LONG:
+        counts = Counter(fault.message for fault in faults)
+        lines = [f"{count} times: {message}" for message, count in counts.most_common() if count > 1]
+    return lines + [f"{text}." for text in dict.fromkeys(fault.fix for fault in faults) if text]
 
 
 class InputError(UserError):
@@ -145,7 +154,7 @@ class InputError(UserError):
         count = len(self.faults)
         lines = [f"{self.source} has {count} fault{'s' if count != 1 else ''}:"]
         lines += [f"  {fault}" for fault in self.faults]
-        lines += shared_fixes(self.faults)
+        lines += summed_up(self.faults)
         return "\n".join(lines)
 
 

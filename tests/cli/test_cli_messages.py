@@ -72,6 +72,23 @@ def test_leftovers_name_their_option_once(beholder: Cli, data: Path) -> None:
     assert "Accept leftovers with --allow-extra" in beholder("validate", "out/good").stdout
 
 
+def test_a_long_list_of_faults_ends_with_what_it_holds(beholder: Cli, data: Path) -> None:
+    Path("many").mkdir()
+    for at in range(50):
+        Path(f"many/{at}.png").write_bytes(Path("out/good/1.png").read_bytes())
+    Path("prompts.csv").write_text("prompt_id,prompt\n77,seventy\n")
+    given = ("--prompts", "prompts.csv", "--outputs", "many/{prompt_id}.png")
+    result = beholder("run", *given, "-m", "clip_score", "--model", FAKE)
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert "has 52 faults" in lines[0]
+    assert lines[-2:] == [
+        "50 times: no prompt for this file",
+        "Accept leftovers with --allow-extra (allow_extra=True).",
+    ]
+    assert sum(line.endswith("png: no prompt for this file") for line in lines) == 50, "all are listed"
+
+
 @pytest.mark.parametrize(
     ("metric", "way"), [("clip_score", "give a column prompt, an a.txt beside"), ("clip_i", "give a column references")]
 )

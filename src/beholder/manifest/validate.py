@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from beholder._errors import Fault, InputError, MediaError, MissingExtraError, NoValue, shared_fixes
+from beholder._errors import Fault, InputError, MediaError, MissingExtraError, NoValue, summed_up
 from beholder.manifest._media import is_media
 from beholder.manifest.schema import Sample, SampleSource, is_written_mask
 from beholder.manifest.source import RowSource
@@ -89,7 +89,7 @@ class ValidationReport:
             if some:
                 lines.append(f"{_counted(len(some), 'faults')} {title}:")
                 lines += [f"  {fault}" for fault in some]
-                lines += shared_fixes(some)
+                lines += summed_up(some)
         lines += [f"warning: {text}" for text in self.warnings]
         lines += [f"notice: {text}" for text in self.notices]
         return lines if self.faults else [*lines, "no faults"]
