@@ -46,7 +46,7 @@ METRICS = ["clip_score", "clip_i", "pick_score(model=fake, output=probability)"]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """One Ray for all tests of this module; runs find it and leave it alone."""
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +278,49 @@ def test_features_of_parts_are_taken_over_by_a_store(tmp_path: Path) -> None:
     assert later.scores.column("clip_i").equals(beholder.open_run_folder(run).scores.column("clip_i"))
     beholder.merge(run, store=tmp_path / "s")  # a second time changes nothing
     assert whole(tmp_path, data, name="again", metrics=["clip_i"]).scores.equals(later.scores)
+
+
+WAITING = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {root!r})
+import beholder
+from tests.runs.helpers import CountingEncoder
+folder = Path({folder!r})
+
+class Waiting(CountingEncoder):
+    def encode_images(self, batch):
+        (folder / "begun").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.02)
+        return super().encode_images(batch)
+
+beholder.register_encoder("counting", Waiting())
+beholder.evaluate({data!r}, metrics={metrics!r}, model="counting", out=str(folder / "run"), shard="1/2")
+"""
+
+
+def test_shards_run_at_the_same_time_and_merge_waits_for_all(tmp_path: Path) -> None:
+    counting()
+    data = write_set(tmp_path, 20)
+    one = whole(tmp_path, data)
+    root = str(Path(__file__).parents[2])
+    script = WAITING.format(root=root, folder=str(tmp_path), data=str(data), metrics=METRICS)
+    with subprocess.Popen([sys.executable, "-c", script]) as other:
+        try:
+            while not (tmp_path / "begun").exists():
+                assert other.poll() is None
+                time.sleep(0.02)
+            run = parts(tmp_path, data, 2, only=[0])
+            with pytest.raises(InputError, match=r"1-of-2 is not finished \(running\); wait for it, or give"):
+                beholder.merge(run)
+            assert not (run / "run.json").exists()
+            with pytest.raises(RunConflictError, match="one process at a time"):
+                parts(tmp_path, data, 2, only=[1])
+        finally:
+            (tmp_path / "go").touch()
+        assert other.wait() == 0
+    assert beholder.merge(run).scores.equals(one.scores)
 
 
 def test_generators_cannot_be_sharded(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def _check_identity(parts: Sequence[Part]) -> None:
 def _check_rows(parts: Sequence[Part]) -> None:
     """Every row in one part: finds what is not finished, gaps and overlaps, all at once."""
     faults = [
-        Fault(f"{part.path} is not finished ({part.header['status']}); give its command again")
+        Fault(f"{part.path} is not finished ({part.header['status']}); {_until(part)}")
         for part in parts
         if not part.finished
     ]
@@ -203,6 +203,12 @@ def _check_rows(parts: Sequence[Part]) -> None:
         faults.append(Fault(f"no part has {_rows(reached, total)}{_missing(parts[-1], reached, total)}"))
     if faults:
         raise InputError("the set of parts", faults)
+
+
+def _until(part: Part) -> str:
+    """What has to happen before a part can be joined; whether one on another machine runs still is not known here."""
+    again = "give its command again"
+    return f"wait for it, or {again} if it was killed" if part.header["status"] == "running" else again
 
 
 def _rows(start: int, stop: int) -> str:

@@ -2,8 +2,9 @@
 
 The process that was started plans and scores; Ray does what costs: hashing files, decoding, encoding. For each model in
 turn the features that are missing (an anti-join of what the rows need with what the feature store has) are written to a
-Parquet file of work: content keys with paths and texts, never pixels. Ray Data reads it, decodes on CPUs, and hands
-prepared pictures to a pool of actors that load the model once each and grow with the work. What they make comes back
+Parquet file of work: content keys with paths and texts, never pixels. Ray Data shares out its groups of rows. On GPUs
+tasks decode and hand prepared pictures to a pool of actors that load the model once each; without GPUs an actor decodes
+in its own threads. The pool grows with the cluster. What actors make comes back
 under its content key and goes into the store, whose first writer of a key wins: work that is done twice because an
 actor died counts once. At the end the run is scored as ever, from the store: so its rows are those of a local run, and
 what was made before a kill is never made again.
@@ -14,12 +15,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import platform
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -28,12 +31,11 @@ from beholder.backends.base import ResolvedModel
 from beholder.backends.pool import registered
 from beholder.manifest.schema import SampleSource
 from beholder.media.files import LocalFile, recall, remember, stat_key
-from beholder.records import Status
 from beholder.runs.engine import chunk_size, chunks
 from beholder.runs.file_states import State, paths_of
 from beholder.runs.item_codec import NotWritten, read_columns, write_item, write_source
 from beholder.runs.maker import needing_items
-from beholder.runs.remote_work import WORK, DecodeStage, ModelStage, Recipe, hash_files, read_hash_key
+from beholder.runs.remote_work import WORK, DecodeStage, ModelStage, Recipe, hash_files, judge, read_hash_key
 from beholder.runs.streaming import scored_frame
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 ROWS = 256
 """Items that an actor is handed at once."""
+
+MOST_BLOCKS = 8192
+"""Pieces into which a model's work is cut at most; each is a task that the cluster keeps account of."""
 
 FEW_FILES = 2000
 """So few files are hashed by the run itself, sooner than a cluster has begun."""
@@ -115,7 +120,7 @@ def _cluster(address: str | None) -> Iterator[Any]:
 def _first_line(error: BaseException) -> str:
     """What an error from another process says: its last line names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    return lines[-1].removeprefix("beholder._errors.UserError: ").rstrip(".") if lines else type(error).__name__
 
 
 def _learn_hashes(ray: Any, session: Session, source: SampleSource, folder: Path) -> None:
@@ -161,40 +166,80 @@ def _make(
     gpus = _gpus(ray, session.config.device)
     recipe = Recipe(
         model, spaces, session.config.decode, session.config.device, session.config.batch_size,
-        session.config.workers, registered(), str(folder),
+        session.config.workers, registered(), str(folder), ROWS,
     )  # fmt: skip
-    work = ray.data.read_parquet(str(path), override_num_blocks=max(1, -(-count // ROWS)))
-    if DecodeStage(recipe).works:
-        work = work.map_batches(
-            _decode, batch_size=ROWS, batch_format="pyarrow", fn_kwargs={"recipe": recipe}, num_cpus=1
-        )
-    made = work.map_batches(
-        ModelStage,
-        batch_size=ROWS,
-        batch_format="pyarrow",
-        fn_constructor_kwargs={"recipe": recipe},
-        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=_most_actors(ray, gpus)),
-        num_cpus=1,
-        num_gpus=1 if gpus else 0,
-    )
-    for table in made.iter_batches(batch_size=None, batch_format="pyarrow"):
+    for table in _shared_out(ray, path, recipe, gpus).iter_batches(batch_size=None, batch_format="pyarrow"):
         for row in table.to_pylist():
             _keep(session, model, row)
     path.unlink(missing_ok=True)
 
 
-def _decode(table: pa.Table, recipe: Recipe) -> pa.Table:
-    return DecodeStage(recipe)(table)
+def _shared_out(ray: Any, path: Path, recipe: Recipe, gpus: int) -> Any:
+    """What actors make of a file of work, as a Ray dataset of `MADE`.
+
+    One file is one task to Ray however many blocks it is asked for, and one task is one actor's; so what is shared out
+    are the numbers of the file's groups of rows.
+    """
+    groups = pq.read_metadata(path).num_row_groups
+    blocks = np.array_split(np.arange(groups), min(groups, MOST_BLOCKS))
+    work = ray.data.from_arrow([pa.table([block], names=["group"]) for block in blocks])
+    processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    # An actor holds a processor for as long as there is work: where none would be left for tasks, it does all itself.
+    tasks = gpus and processors > gpus and DecodeStage(recipe).works
+    if tasks:
+        work = work.map_batches(
+            _decoded, batch_size=None, batch_format="pyarrow", num_cpus=1,
+            fn_kwargs={"path": str(path), "recipe": recipe},
+        )  # fmt: skip
+    # Actors begin on all that the cluster has now; nodes that join later may add as many as there is work.
+    least = min(groups, gpus or processors)
+    return work.map_batches(
+        ModelStage if tasks else ReadingStage,
+        batch_size=ROWS if tasks else 1,  # rows are items, or numbers of groups of them
+        batch_format="pyarrow",
+        fn_constructor_kwargs={"recipe": recipe} if tasks else {"recipe": recipe, "path": str(path)},
+        compute=ray.data.ActorPoolStrategy(min_size=least, max_size=groups),
+        num_cpus=1,
+        num_gpus=1 if gpus else 0,
+    )
+
+
+def _read(table: pa.Table, path: str) -> Iterator[pa.Table]:
+    """The items of some groups of rows of a file of work.
+
+    Raises:
+        UserError: this machine does not see the run folder.
+    """
+    if not os.path.isfile(path):
+        raise UserError(
+            "every machine of the cluster must see the run folder at the same path",
+            got=f"no {path} on {platform.node()}",
+        )
+    with pq.ParquetFile(path) as file:
+        for group in table.column("group").to_pylist():
+            yield file.read_row_group(group)
+
+
+def _decoded(table: pa.Table, path: str, recipe: Recipe) -> Iterator[pa.Table]:
+    stage = DecodeStage(recipe)
+    for part in _read(table, path):
+        yield stage(part)
+
+
+class ReadingStage:
+    """A `ModelStage` that reads its items itself, and decodes them in threads of its own."""
+
+    def __init__(self, recipe: Recipe, path: str) -> None:
+        self._stage, self._path = ModelStage(recipe), path
+
+    def __call__(self, table: pa.Table) -> Iterator[pa.Table]:
+        for part in _read(table, self._path):
+            yield from self._stage(part)
 
 
 def _gpus(ray: Any, device: str) -> int:
     """GPUs of the cluster that the run may use."""
     return 0 if device in ("cpu", "mps") else int(ray.cluster_resources().get("GPU", 0))
-
-
-def _most_actors(ray: Any, gpus: int) -> int:
-    """The largest pool: one actor a GPU; without GPUs, one a processor but one, which decodes."""
-    return gpus or max(1, int(ray.cluster_resources().get("CPU", 2)) - 1)
 
 
 def _plan(session: Session, source: SampleSource, model: ResolvedModel, path: Path, *, needing: bool) -> int:
@@ -206,7 +251,7 @@ def _plan(session: Session, source: SampleSource, model: ResolvedModel, path: Pa
     mine = [name for name, (_, its) in session.plan.spaces().items() if its.key == model.key]
     mine.sort(key=lambda name: name not in scorer.gives)
     planned: set[tuple[str, bytes]] = set()
-    with pq.ParquetWriter(path, WORK) as writer:
+    with pq.ParquetWriter(path, WORK) as writer, _Grouped(writer) as work:
         for samples in chunks(source, chunk_size(session.plan)):
             chunk, _ = scorer.prepare(samples)
             if scored_frame(session.journal, chunk) is not None:
@@ -221,8 +266,7 @@ def _plan(session: Session, source: SampleSource, model: ResolvedModel, path: Pa
                 # What a pass gives beside its own features needs no pass of its own.
                 given = scorer.gives.get(name)
                 planned.update((space, key) for key in missing for space in (name, given) if space is not None)
-                table = _work(name, missing, scorer.sources(missing) if needing else {}, scorer.states)
-                writer.write_table(table)
+                work.add(name, _work(name, missing, scorer.sources(missing) if needing else {}, scorer.states))
     return int(pq.read_metadata(path).num_rows)
 
 
@@ -231,8 +275,8 @@ def _work(
     missing: Mapping[bytes, Any],
     sources: Mapping[tuple[str, bytes], Any],
     states: Mapping[str, State | None],
-) -> pa.Table:
-    rows = []
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for key, item in missing.items():
         with suppress(NotWritten):
             source = None
@@ -242,21 +286,59 @@ def _work(
             rows.append(
                 {"space": name, "key": key, "item": write_item(item), "source": source, "states": json.dumps(files)}
             )
-    return pa.Table.from_pylist(rows, schema=WORK)
+    return rows
+
+
+class _Grouped:
+    """Writes rows of work in groups of `ROWS` of one space; what is left of each comes last."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+        self._rows: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, space: str, rows: list[dict[str, Any]]) -> None:
+        waiting = self._rows.setdefault(space, [])
+        waiting += rows
+        while len(waiting) >= ROWS:
+            self._write(waiting[:ROWS])
+            del waiting[:ROWS]
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        self._writer.write_table(pa.Table.from_pylist(rows, schema=WORK))
+
+    def __enter__(self) -> _Grouped:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        for rows in self._rows.values():
+            if rows and kind is None:
+                self._write(rows)
 
 
 def _keep(session: Session, model: ResolvedModel, row: Mapping[str, Any]) -> None:
     """Puts what an actor made under its keys, and remembers what failed.
 
     Raises:
-        UserError: what an actor said of all its work: a device that lacks memory, a model that breaks its contract.
+        UserError: what an actor said of all its work: a device that lacks memory, a model that breaks its contract;
+            or a machine that does not see the data.
     """
     if row["error"] is not None:
         must, got, fix = json.loads(row["error"])
         raise UserError(must, got=got, fix=fix)
-    failures = {bytes.fromhex(key): (Status(status), reason) for key, status, reason in json.loads(row["failures"])}
-    told = json.loads(row["told"])
+    failures, faults = {}, []
+    for told in json.loads(row["failures"]):
+        key, verdict, fault = judge(told)
+        failures[key] = verdict
+        faults += [fault] if fault is not None else []
+    if faults and len(faults) == len(row["keys"]) + len(failures):
+        # It would have all work that is left fail, and faster than the others do theirs.
+        raise UserError(
+            "every machine of the cluster must see the data at the same path",
+            got=faults[0],
+            fix="Mount it there, or take that machine out of the cluster; what was made is kept",
+        )
+    about = json.loads(row["told"])
     columns = read_columns(row["data"]) if row["keys"] else {}
-    session.scorer.take(row["space"], row["keys"], columns, failures, told["constants"])
-    session.scorer.used[model.key] = told["ran"]
+    session.scorer.take(row["space"], row["keys"], columns, failures, about["constants"])
+    session.scorer.used[model.key] = about["ran"]
     session.progress.advance(len(row["keys"]) + len(failures))

@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-from collections.abc import Mapping
+import platform
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beholder import __version__
 from beholder._errors import BeholderError, NoValue, UserError
 from beholder._hashing import hash_bytes, hash_file
 from beholder.backends.base import Columns, ResolvedModel
@@ -97,6 +99,8 @@ class Recipe:
         workers: decode threads beside the model.
         registered: the user's own encoders by name.
         folder: a folder that all processes see, for what outlives one that dies; None where nobody starts it again.
+        rows: items that are made, and told, together.
+        version: beholder's, where the run was started.
     """
 
     model: ResolvedModel
@@ -107,12 +111,28 @@ class Recipe:
     workers: int | None = None
     registered: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     folder: str | None = None
+    rows: int = 256
+    version: str = __version__
+
+
+def check_version(recipe: Recipe) -> None:
+    """Features of two versions must not mix.
+
+    Raises:
+        UserError: this machine has another version of beholder than the one that the run was started on.
+    """
+    if recipe.version != __version__:
+        raise UserError(
+            "all machines of a run must have the same version of beholder",
+            got=f"{__version__} on {platform.node()}, not {recipe.version}",
+        )
 
 
 class DecodeStage:
     """Decodes still pictures and prepares them for the model, without its weights; other items pass as they are."""
 
     def __init__(self, recipe: Recipe) -> None:
+        check_version(recipe)
         self._recipe = recipe
         self._prepare = image_preparer(recipe.model, recipe.registered)
 
@@ -124,9 +144,12 @@ class DecodeStage:
     def __call__(self, table: pa.Table) -> pa.Table:
         payloads: list[bytes | None] = []
         failures: list[str | None] = []
-        for space, text in zip(table.column("space").to_pylist(), table.column("item").to_pylist()):
-            made = self._one(space, text)
-            failures.append(_verdict_text(made) if isinstance(made, NoValue) else None)
+        for row in table.select(["space", "item", "states"]).to_pylist():
+            made = self._one(row["space"], row["item"])
+            other = None if made is None else _other_file(row["states"])
+            if other is not None and not isinstance(made, NoValue):
+                made = NoValue(Status.FAILED, CHANGED)
+            failures.append(_verdict_text(made, other) if isinstance(made, NoValue) else None)
             payloads.append(None if made is None or isinstance(made, NoValue) else _array_bytes(made))
         columns = [*(table.column(name) for name in WORK.names), pa.array(payloads, pa.binary())]
         return pa.table([*columns, pa.array(failures, pa.string())], schema=DECODED)
@@ -144,13 +167,18 @@ class ModelStage:
     """A model that is loaded once and makes features of what comes."""
 
     def __init__(self, recipe: Recipe) -> None:
+        check_version(recipe)
         registered_all(recipe.registered)
         self._recipe = recipe
         self._backend = load_model(recipe.model, device=recipe.device)
         self._pool = ThreadPoolExecutor(recipe.workers or default_workers())
         self._sizes: dict[bool, BatchSize] = {}
 
-    def __call__(self, table: pa.Table) -> pa.Table:
+    def __call__(self, table: pa.Table) -> Iterator[pa.Table]:
+        for start in range(0, table.num_rows, self._recipe.rows):
+            yield self._made(table.slice(start, self._recipe.rows))
+
+    def _made(self, table: pa.Table) -> pa.Table:
         mark = self._mark(table)
         if mark is not None and mark.stat().st_size > TRIES:
             told = f"items on which the process that encodes died {TRIES} times"
@@ -184,11 +212,13 @@ class ModelStage:
         keys: list[bytes] = []
         parts: list[Columns] = []
 
-        states = {row["key"]: json.loads(row["states"] or "{}") for row in rows}
+        here = {row["key"]: row["states"] for row in rows if row.get("payload") is None and row.get("failure") is None}
+        others = {row["key"]: _verdict(row["failure"])[1] for row in rows if row.get("failure") is not None}
         changed: Failures = {}
 
         def done(made: list[bytes], columns: Columns) -> None:
-            good = [at for at, key in enumerate(made) if _as_it_was(states[key])]
+            others.update((key, _other_file(here.get(key))) for key in made)
+            good = [at for at, key in enumerate(made) if others[key] is None]
             keys.extend(made[at] for at in good)
             parts.append({part: array[good] for part, array in columns.items()})
             changed.update(dict.fromkeys(set(made) - {made[at] for at in good}, (Status.FAILED, CHANGED)))
@@ -199,12 +229,14 @@ class ModelStage:
             return {"space": name, "error": json.dumps([error.must, error.got, error.fix])}
         except BeholderError as error:
             return {"space": name, "error": json.dumps([str(error), None, None])}
+        others.update((key, _other_file(here[key])) for key in failures if key in here)
         columns = {part: np.concatenate([item[part] for item in parts]) for part in parts[0]} if parts else {}
+        told = [[key.hex(), str(s.value), reason, others.get(key)] for key, (s, reason) in failures.items()]
         return {
             "space": name,
             "keys": keys,
             "data": write_columns(columns),
-            "failures": json.dumps([[key.hex(), str(s.value), reason] for key, (s, reason) in failures.items()]),
+            "failures": json.dumps(told),
             "told": json.dumps({"constants": dict(self._backend.constants), "ran": self._ran()}),
         }
 
@@ -215,7 +247,7 @@ class ModelStage:
         sources: dict[tuple[str, bytes], Any] = {}
         for row in rows:
             if row.get("failure") is not None:
-                failures[row["key"]] = _verdict(row["failure"])
+                failures[row["key"]] = _verdict(row["failure"])[0]
             elif row.get("payload") is not None:
                 prepared[row["key"]] = _bytes_array(row["payload"])
             else:
@@ -240,18 +272,48 @@ class ModelStage:
         }
 
 
-def _as_it_was(states: Mapping[str, Any]) -> bool:
-    """True where an item's files are as they were before they were hashed."""
-    return all(state_of(path) == (None if state is None else tuple(state)) for path, state in states.items())
+OtherFile = tuple[str, Any, Any, str]
+"""A path, its state before it was hashed, its state where the work was done, and the name of that machine."""
 
 
-def _verdict_text(error: NoValue) -> str:
-    return json.dumps([str(Status(error.status).value), error.reason])
+def _other_file(states: str | None) -> OtherFile | None:
+    """The first of an item's files that is not as it was before it was hashed."""
+    for path, state in json.loads(states or "{}").items():
+        found = state_of(path)
+        if found != (None if state is None else tuple(state)):
+            return path, state, found, platform.node()
+    return None
 
 
-def _verdict(text: str) -> tuple[Status, str]:
-    status, reason = json.loads(text)
-    return Status(status), reason
+def judge(told: list[Any]) -> tuple[bytes, tuple[Status, str], str | None]:
+    """What a failure that came back means, in the process that planned the work.
+
+    Args:
+        told: key, status, reason, and the file that was another one than the planned, if there was any.
+
+    Returns:
+        The key, the verdict, and the machine's fault in words: it sees no file, or another, where this process still
+        sees the one that was planned.
+    """
+    key, status, reason, other = told
+    verdict = Status(status), reason
+    if other is None:
+        return bytes.fromhex(key), verdict, None
+    path, planned, found, machine = other
+    if state_of(path) != (None if planned is None else tuple(planned)):
+        return bytes.fromhex(key), verdict, None  # it changed for this process too
+    fault = f"{'no' if found is None else 'another'} file at {path} on {machine}"
+    text = f"{fault} than where the run was started" if found is not None else fault
+    return bytes.fromhex(key), (Status.FAILED, f"{text}; every machine must see the data at the same path"), fault
+
+
+def _verdict_text(error: NoValue, other: OtherFile | None) -> str:
+    return json.dumps([str(Status(error.status).value), error.reason, other])
+
+
+def _verdict(text: str) -> tuple[tuple[Status, str], OtherFile | None]:
+    status, reason, other = json.loads(text)
+    return (Status(status), reason), other
 
 
 def _array_bytes(array: np.ndarray) -> bytes:
