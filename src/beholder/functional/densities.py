@@ -66,7 +66,7 @@ def smoothing(grid: np.ndarray, width: float) -> np.ndarray:
 def sad_kde(
     ref: npt.ArrayLike, gen: npt.ArrayLike, *, direction: Direction = "gen||ref", points: int = POINTS
 ) -> np.ndarray:
-    """SaD with Gaussian kernel densities: sum of p·ln(p/q)·spacing over a common grid, both renormalised.
+    """SaD with Gaussian kernel densities: ∫ p·ln(p/q) by trapezoids on a common grid, both renormalised.
 
     Args:
         ref: (N, C) scores, N at least 2.
@@ -91,9 +91,22 @@ def sad_kde(
 
 
 def _kl_of_logs(log_p: np.ndarray, log_q: np.ndarray) -> float:
-    p, q = np.exp(log_p), np.exp(log_q)
+    ends = trapezoid(len(log_p))
+    p, q = ends * np.exp(log_p), ends * np.exp(log_q)
     total_p, total_q = p.sum(), q.sum()
     return max(float((p / total_p * (log_p - np.log(total_p) - log_q + np.log(total_q))).sum()), 0.0)
+
+
+def trapezoid(points: int) -> np.ndarray:
+    """(points,) weights of the trapezoid rule: 1, and half of it at both ends, where one set's density may be far above
+    the other's.
+
+    >>> trapezoid(4).tolist()
+    [0.5, 1.0, 1.0, 0.5]
+    """
+    weights = np.ones(points)
+    weights[[0, -1]] = 0.5
+    return weights
 
 
 def spread(values: np.ndarray) -> float:

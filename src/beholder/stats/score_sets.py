@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beholder._errors import OptionError
-from beholder.functional.densities import sad_kde, smoothing
+from beholder.functional.densities import sad_kde, smoothing, trapezoid
 from beholder.functional.divergence import (
     FLOOR,
     Direction,
@@ -329,10 +329,10 @@ class _Draws:
 
     def _kde(self, sides: list[np.ndarray], variances: list[np.ndarray], grid: np.ndarray) -> np.ndarray:
         """(draws,) SaD by kernels, each draw smoothed with the kernel of its own spread."""
-        logs = []
+        logs, ends = [], trapezoid(len(grid))
         for side, variance, rows in zip(sides, variances, self.sets):
             density = np.maximum(smoothed_shares(side, variance, grid, len(rows)), 1e-300)
-            logs.append(np.log(density / density.sum(axis=1, keepdims=True)))
+            logs.append(np.log(density / (density @ ends)[:, None]))
         first, second = (logs[1], logs[0]) if self.settings.direction == "gen||ref" else (logs[0], logs[1])
-        values: np.ndarray = np.maximum((np.exp(first) * (first - second)).sum(axis=1), 0.0)
+        values: np.ndarray = np.maximum((np.exp(first) * (first - second)) @ ends, 0.0)
         return values
