@@ -63,6 +63,15 @@ def test_a_folder_that_is_scored_is_said_to_be_one_video(beholder: Cli, data: Pa
     assert done.stderr.count("is a folder") == 1
 
 
+def test_faults_of_the_input_are_told_before_weights_are_fetched(beholder: Cli, data: Path, tmp_path: Path) -> None:
+    data.write_text(data.read_text() + "no json\n")
+    result = beholder("run", data, "-m", "clip_score", "--offline", "--cache-dir", tmp_path / "none")
+    assert result.exit_code == 2
+    assert "row 13: not valid JSON" in result.stderr
+    assert "weights" not in result.stderr
+    assert "unknown metric" in beholder("run", data, "-m", "clip_scor").stderr
+
+
 def test_leftovers_name_their_option_once(beholder: Cli, data: Path) -> None:
     Path("out/good/1.txt").write_text("one")
     result = beholder("run", "out/good", "-m", "clip_score", "--model", FAKE)

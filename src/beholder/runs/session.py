@@ -244,11 +244,10 @@ def preflight(
         The config with canonical columns to group by, the plan, and the checked source.
     """
     ahead = look_ahead(config, metrics)
-    plan = None if ahead else make_plan(config, metrics=metrics)
     source = source if source is not None else config_source(config)
-    source.check()
-    if plan is None:
-        plan = make_plan(config, metrics=metrics, samples=source if source.replayable else None)
+    source.check()  # Before the plan, which may fetch gigabytes: a fault of the input must not be told after them.
+    samples = source if ahead and source.replayable else None
+    plan = make_plan(config, metrics=metrics, samples=samples)
     config = config.model_copy(update={"by": group_columns(config.by)})
     check_not_scores(config.by, [planned.label for planned in plan.metrics])
     check_columns(config.by, source)
