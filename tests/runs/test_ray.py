@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.runs.helpers import write_set
 from tests.runs.ray_encoders import DeadlyEncoder, DyingEncoder, TellingEncoder
@@ -24,6 +26,7 @@ from beholder.metrics.base import Joined
 from beholder.records import Status
 from beholder.runs import item_codec
 from beholder.runs.looking import DerivedItem, VideoItem
+from beholder.runs.ray import _numbers
 from beholder.runs.results import open_run_folder
 from beholder.runs.several import PairItem
 
@@ -77,6 +80,20 @@ def test_local_ray_and_three_shards_are_equal_row_by_row(
     assert not (tmp_path / "ray" / "ray").exists()
     # The models ran on the cluster: this process loaded none.
     assert all(model["ran"]["device"] is None for model in spread.header["models"].values())
+
+
+@needs_ray
+@pytest.mark.slow
+def test_work_and_files_to_hash_are_shared_out_in_pieces(
+    tmp_path: Path, cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "files.parquet"
+    pq.write_table(pa.table({"path": [f"/none/{at}" for at in range(40)]}), path, row_group_size=8)
+    assert _numbers(ray, path).materialize().num_blocks() == 5  # so many actors or tasks can work at once
+    monkeypatch.setattr("beholder.runs.ray.MOST_BLOCKS", 3)
+    fewer = _numbers(ray, path).materialize()
+    assert fewer.num_blocks() == 3
+    assert [row["group"] for row in fewer.take_all()] == [0, 1, 2, 3, 4]
 
 
 @needs_ray

@@ -139,12 +139,14 @@ def _learn_hashes(ray: Any, session: Session, source: SampleSource, folder: Path
                             if recall(stat_key(medium.path, medium.name)) is None:
                                 unknown.append(os.path.abspath(medium.path))
             if unknown:
-                writer.write_table(pa.table([unknown], schema=schema))
+                writer.write_table(pa.table([unknown], schema=schema), row_group_size=ROWS)
     count = pq.read_metadata(path).num_rows
     if count < FEW_FILES:
         return
     session.progress.stage("hashing files on Ray", count)
-    found = ray.data.read_parquet(str(path)).map_batches(hash_files, batch_size=ROWS, batch_format="pyarrow")
+    found = _numbers(ray, path).map_batches(
+        _hashed, batch_size=None, batch_format="pyarrow", num_cpus=1, fn_kwargs={"path": str(path)}
+    )
     own = {os.path.abspath(name): name for name in seen}
     for table in found.iter_batches(batch_size=None, batch_format="pyarrow"):
         for text, sha in zip(table.column("key").to_pylist(), table.column("sha256").to_pylist()):
@@ -174,15 +176,19 @@ def _make(
     path.unlink(missing_ok=True)
 
 
-def _shared_out(ray: Any, path: Path, recipe: Recipe, gpus: int) -> Any:
-    """What actors make of a file of work, as a Ray dataset of `MADE`.
+def _numbers(ray: Any, path: Path) -> Any:
+    """The numbers of a Parquet file's groups of rows, as a Ray dataset: what is shared out.
 
-    One file is one task to Ray however many blocks it is asked for, and one task is one actor's; so what is shared out
-    are the numbers of the file's groups of rows.
+    The file itself is one task to Ray however many blocks it is asked for, and one task is one actor's.
     """
     groups = pq.read_metadata(path).num_row_groups
     blocks = np.array_split(np.arange(groups), min(groups, MOST_BLOCKS))
-    work = ray.data.from_arrow([pa.table([block], names=["group"]) for block in blocks])
+    return ray.data.from_arrow([pa.table([block], names=["group"]) for block in blocks])
+
+
+def _shared_out(ray: Any, path: Path, recipe: Recipe, gpus: int) -> Any:
+    """What actors make of a file of work, as a Ray dataset of `MADE`."""
+    work = _numbers(ray, path)
     processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
     # An actor holds a processor for as long as there is work: where none would be left for tasks, it does all itself.
     tasks = gpus and processors > gpus and DecodeStage(recipe).works
@@ -192,6 +198,7 @@ def _shared_out(ray: Any, path: Path, recipe: Recipe, gpus: int) -> Any:
             fn_kwargs={"path": str(path), "recipe": recipe},
         )  # fmt: skip
     # Actors begin on all that the cluster has now; nodes that join later may add as many as there is work.
+    groups = pq.read_metadata(path).num_row_groups
     least = min(groups, gpus or processors)
     return work.map_batches(
         ModelStage if tasks else ReadingStage,
@@ -218,6 +225,11 @@ def _read(table: pa.Table, path: str) -> Iterator[pa.Table]:
     with pq.ParquetFile(path) as file:
         for group in table.column("group").to_pylist():
             yield file.read_row_group(group)
+
+
+def _hashed(table: pa.Table, path: str) -> Iterator[pa.Table]:
+    for part in _read(table, path):
+        yield hash_files(part)
 
 
 def _decoded(table: pa.Table, path: str, recipe: Recipe) -> Iterator[pa.Table]:
