@@ -17,8 +17,8 @@ from beholder.stats.aggregate import summarise
 class Summaries:
     """Aggregates of the metrics of some rows.
 
-    The unit that intervals are made over is the prompt: rows that share a concept and a `prompt_id` (or, without one,
-    the prompt's text). Where the rows have several methods, the aggregates by method are given too.
+    The unit that intervals are made over is the prompt: rows that share a concept and a `prompt_id`, or, of rows
+    without one, the prompt's text. Where the rows have several methods, the aggregates by method are given too.
 
     Args:
         table: the columns of a run.
@@ -88,13 +88,22 @@ class Summaries:
 
 
 def _units(table: PartedTable, concepts: np.ndarray | None) -> np.ndarray | None:
-    """(n,) code of the prompt, −1 for none; None where no column tells."""
+    """(n,) code of the prompt, −1 for none; None where no column tells.
+
+    A row without a `prompt_id` goes by its prompt's text; one without either is a unit of its own.
+    """
+    texts = table.codes("prompt") if "prompt" in table.names else None
     if "prompt_id" not in table.names:
-        return table.codes("prompt") if "prompt" in table.names else None
-    units = table.codes("prompt_id")
+        return texts
+    units = table.codes("prompt_id").astype(np.int64)
+    none = units < 0
+    if texts is not None and none.any():
+        units = np.where(none & (texts >= 0), units.max(initial=-1) + 1 + texts, units)
+        none = units < 0
     if concepts is None:
         return units
-    return numbered(units.astype(np.int64) * (int(concepts.max(initial=0)) + 2) + concepts + 1)
+    units = numbered(units * (int(concepts.max(initial=0)) + 2) + concepts + 1)
+    return np.where(none, -1, units)
 
 
 def summarise_table(
