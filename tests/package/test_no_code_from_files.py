@@ -20,7 +20,10 @@ ROOT = Path(beholder.__file__).parent
 REPO = ROOT.parent.parent
 SOURCES = sorted(ROOT.rglob("*.py"))
 
-ALLOWED = {"runs/workers.py": "a process reads what its own parent made, from a pipe or file that only it was given"}
+ALLOWED = {
+    "runs/worker_process.py": "a process reads what its own parent made, from a socket that only the two have",
+    "runs/worker_messages.py": "a parent reads what its own process made, from that socket",
+}
 """Files that may unpickle, each with its reason."""
 
 _UNPICKLES = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
