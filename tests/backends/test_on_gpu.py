@@ -18,6 +18,9 @@ from tests.models_pyiqa import install  # noqa: E402
 
 from beholder.backends.pool import load_model, resolve_model  # noqa: E402
 from beholder.functional.faces import ARCFACE_TEMPLATE  # noqa: E402
+from beholder.media.base import DecodeOptions  # noqa: E402
+from beholder.media.sources import as_medium  # noqa: E402
+from beholder.runs.batching import checked  # noqa: E402
 
 HALF = [(engine, "float16") for engine in CASES] + [(engine, "bfloat16") for engine in ("clip", "siglip", "metaclip2")]
 """float16 is for GPUs alone; bfloat16 takes a path of its own in these families (`half_products.py`)."""
@@ -117,3 +120,12 @@ def test_curricularfaces_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with fake_cuda(monkeypatch) as gpu:
         np.testing.assert_allclose(embed("cuda"), wanted, rtol=1e-5, atol=1e-6)
         assert gpu.operations
+
+
+def test_tensors_of_programs_around_us_may_lie_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 9), np.uint8)
+    with fake_cuda(monkeypatch):
+        shown = as_medium(torch.from_numpy(pixels).to("cuda")).decode(DecodeOptions())
+        made = checked({"embedding": torch.ones(2, 3, device="cuda", dtype=torch.bfloat16)}, 2)
+    np.testing.assert_array_equal(shown.pixels, pixels.transpose(1, 2, 0))
+    np.testing.assert_array_equal(made.columns["embedding"], np.ones((2, 3), np.float32))
