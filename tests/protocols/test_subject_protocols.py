@@ -114,7 +114,7 @@ def test_reconstructions_have_no_clip_t_and_no_pick_score(made: Any) -> None:
                              "Gen Pick Score")  # fmt: skip
     cells = made.results.table("cells")
     absent = cells.number("reconstruction", "a", "clip_t", column="macro")
-    assert (absent.value, absent.n_missing) == (None, {"not_applicable": 4})
+    assert (absent.value, absent.n_missing, absent.aggregate) == (None, {"not_applicable": 4}, "macro")
     assert any("clip_t does not apply to the task reconstruction" in note for note in cells.notes)
     assert made.run.exit_code == 0
 

@@ -196,7 +196,7 @@ def _not_applicable(finished: Finished, scored: Scored, task: Any, method: Any, 
     counts: dict[str, int] = {}
     for at in chosen:
         counts[scored.statuses[at]] = counts.get(scored.statuses[at], 0) + 1
-    return Number(row, "macro", None, n=counts.pop("ok", 0), n_missing=counts)
+    return Number(row, "macro", None, n=counts.pop("ok", 0), n_missing=counts, aggregate="macro")
 
 
 def _applies(uses: Sequence[MetricUse], scored: Scored, task: str | None) -> bool:
