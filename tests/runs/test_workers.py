@@ -25,6 +25,7 @@ from tests.runs.troubles import (
     fail_to_import,
     leave_a_child,
     raise_odd,
+    tell_of_interrupts,
 )
 
 import beholder
@@ -88,6 +89,17 @@ def befall(act: Callable[..., Any], *given: Any, count: int = 1) -> Told:
 def test_an_error_that_cannot_be_made_again_is_told_by_its_text() -> None:
     with pytest.raises(UserError, match=r"shard 0 \(cpu\) must end well; got the number must be odd; it is 2"):
         befall(raise_odd)
+
+
+def test_a_run_in_the_background_is_not_the_terminals_to_interrupt() -> None:
+    with pytest.raises(UserError, match="ignored: False"):
+        befall(tell_of_interrupts)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(UserError, match="ignored: True"):
+            befall(tell_of_interrupts)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_what_cannot_be_loaded_in_a_process_is_told() -> None:

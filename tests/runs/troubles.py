@@ -80,6 +80,10 @@ def raise_odd() -> None:
     raise OddError(number=2)
 
 
+def tell_of_interrupts() -> None:
+    raise UserError(f"ignored: {signal.getsignal(signal.SIGINT) is signal.SIG_IGN}")
+
+
 def fail_to_import() -> None:
     raise ModuleNotFoundError("No module named 'nowhere'")
 

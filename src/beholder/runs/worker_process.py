@@ -29,7 +29,8 @@ def work(end: socket.socket, shard: str, device: str, threads: int) -> None:
         threads: how many threads a model on a processor gets.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, _interrupt_once)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a job in the background is not the terminal's to end
+        signal.signal(signal.SIGINT, _interrupt_once)
     try:
         say(end, "ready")
         _score(receive_bytes(end), shard, device, threads, _Teller(end))
