@@ -160,3 +160,16 @@ def test_what_is_refused_and_what_is_known(tmp_path: Path) -> None:
     assert (card.id, card.capabilities) == ("vbench:openai/clip-vit-base-patch32", ("ImageEncoder",))
     folder = make_tiny_dino(tmp_path / "dino")
     assert resolve_model(str(folder)).key != resolve_model(f"vbench:{folder}").key, "other pixels, other features"
+
+
+def test_a_programs_default_dtype_moves_no_number(tmp_path: Path) -> None:
+    import torch
+
+    encoder = encoder_of(make_tiny_dino(tmp_path / "dino", seed=1))
+    batch = np.stack([encoder.prepare_image(picture(np.full((40, 50, 3), 90, dtype=np.uint8)))])
+    wanted = encoder.encode_images(batch)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        np.testing.assert_array_equal(encoder.encode_images(batch), wanted)
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -164,7 +164,8 @@ class VBenchEncoder:
         import torch
 
         with forward_pass():
-            mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (self._way.mean, self._way.std))
+            both = torch.tensor([self._way.mean, self._way.std], dtype=torch.float32)
+            mean, std = both.view(2, 1, 3, 1, 1)
             pixels = ((to_torch(levels) / 255.0 - mean) / std).to(self._device, self._network.dtype)
             if self._kind == "clip":
                 return to_numpy(projected(self._network.get_image_features(pixel_values=pixels)))
