@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from tests.runs.test_visuals import frames_folder, rows_of
 
-from beholder._errors import NoValue
+from beholder._errors import DeviceError, NoValue
 from beholder.backends.base import Made, ResolvedModel
 from beholder.backends.columns import object_column
 from beholder.backends.pool import register_model
@@ -194,6 +194,23 @@ def test_an_example_that_cannot_be_read(tmp_path: Path) -> None:
     ]
     found = rows_of(tmp_path, rows, [Crops()], max_failed=1.0)
     assert [row["crops_status"] for row in found] == ["unreadable", "missing", "ok"]
+
+
+@pytest.mark.parametrize("fault", ["CUDA error: device-side assert triggered", "CUDA out of memory", "an odd picture"])
+def test_what_the_device_says_is_no_fault_of_an_example(tmp_path: Path, fault: str) -> None:
+    class Failing(Corners):
+        def prepare_example(self, picture: Picture) -> int:
+            raise RuntimeError(fault)
+
+    Failing()
+    Areas()
+    clip = frames_folder(tmp_path / "clip", 2)
+    rows = [{"output": str(clip), "references": [picture(tmp_path / "refs" / "1.png", 1)]}]
+    if "CUDA" in fault:
+        with pytest.raises(DeviceError, match="device-side assert|a batch of 1 must fit"):
+            rows_of(tmp_path, rows, [Crops()], max_failed=1.0)
+    else:
+        assert [row["crops_status"] for row in rows_of(tmp_path, rows, [Crops()], max_failed=1.0)] == ["failed"]
 
 
 class Means(SampleMetric):

@@ -9,12 +9,12 @@ from typing import Any, Union
 
 import numpy as np
 
-from beholder._errors import NoValue
+from beholder._errors import BeholderError, NoValue
 from beholder.backends.base import ImageEncoder, Made
 from beholder.backends.kinds import Kind
 from beholder.backends.tensors import stacked
 from beholder.media.base import DecodeOptions, Medium
-from beholder.runs.batching import BatchSize, Done, Failures
+from beholder.runs.batching import BatchSize, Done, Failures, check_device, out_of_memory
 from beholder.runs.looking import DerivedItem, FeatureItem, Looker, Still, VideoItem, still_pictures
 from beholder.runs.make import attempt, default_workers, make_plain
 from beholder.runs.several import PairItem, make_pairs, make_several
@@ -178,7 +178,7 @@ class FeatureMaker:
     def _call_pairs(self, units: Sequence[Any], pairs: Sequence[tuple[int, Any]]) -> Any:
         if all(isinstance(text, str) for _, text in pairs):
             return self._method(list(units), list(pairs), **self._rest)
-        examples = {id(example): attempt(self._prepare_example, example) for _, example in pairs}
+        examples = {id(example): self._example(example) for _, example in pairs}
         good = [row for row, (_, example) in enumerate(pairs) if not isinstance(examples[id(example)], NoValue)]
         failures = {
             row: examples[id(example)] for row, (_, example) in enumerate(pairs) if row not in set(good)
@@ -192,6 +192,17 @@ class FeatureMaker:
         lost = {good[row]: error for row, error in made.failures.items()}
         return Made({name: array[places] for name, array in made.columns.items()}, failures | lost)
 
+    def _example(self, medium: Medium) -> Any:
+        """An example in the model's form, or a `NoValue`. What the device says to it is no fault of the example's."""
+        try:
+            return self._prepare_example(medium)
+        except Exception as error:
+            if not isinstance(error, BeholderError):
+                if out_of_memory(error):
+                    raise
+                check_device(error)
+            return attempt(_raise, error)
+
     def _prepare_example(self, medium: Medium) -> Any:
         """An example in the model's form; the last ones are kept, since every frame of a video comes with them."""
         if id(medium) not in self._examples:
@@ -200,6 +211,10 @@ class FeatureMaker:
             made = self._backend.prepare_example(self._pixels.picture(medium))
             self._examples[id(medium)] = (medium, made)
         return self._examples[id(medium)][1]
+
+
+def _raise(error: Exception) -> Any:
+    raise error
 
 
 def _source(sources: Sources, item: Union[DerivedItem, FeatureItem]) -> Mapping[str, Any]:
