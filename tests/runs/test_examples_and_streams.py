@@ -207,7 +207,7 @@ def test_what_the_device_says_is_no_fault_of_an_example(tmp_path: Path, fault: s
     clip = frames_folder(tmp_path / "clip", 2)
     rows = [{"output": str(clip), "references": [picture(tmp_path / "refs" / "1.png", 1)]}]
     if "CUDA" in fault:
-        with pytest.raises(DeviceError, match="device-side assert|a batch of 1 must fit"):
+        with pytest.raises(DeviceError, match=r"device-side assert|a batch of 1 must fit"):
             rows_of(tmp_path, rows, [Crops()], max_failed=1.0)
     else:
         assert [row["crops_status"] for row in rows_of(tmp_path, rows, [Crops()], max_failed=1.0)] == ["failed"]
