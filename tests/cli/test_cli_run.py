@@ -182,6 +182,30 @@ def test_missing_weights_exit_2_and_name_the_way_out(beholder: Cli, data: Path, 
     assert "--model demo:emoji" in result.stderr
 
 
+@pytest.mark.skipif(os.name == "nt", reason="signals work otherwise there")
+def test_sigterm_inside_a_run_exits_143_and_leaves_the_program_s_handlers(
+    beholder: Cli, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import beholder.runs.session as session
+
+    def terminate(*args: Any, **settings: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(session, "execute", terminate)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    result = beholder("run", data, "-m", "clip_score", "--model", FAKE)
+    assert result.exit_code == 143
+    assert "Ended by SIGTERM. What was scored is kept: the same command goes on" in result.stderr
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        own = signal.getsignal(signal.SIGTERM)
+        monkeypatch.setattr(session, "execute", lambda *_, **__: signal.getsignal(signal.SIGTERM) is own and 1 / 0)
+        assert "ZeroDivisionError" in beholder("run", data, "-m", "clip_score", "--model", FAKE).stderr
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_an_interrupt_exits_130_and_says_how_to_go_on(
     beholder: Cli, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,15 +235,18 @@ main()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals work otherwise there")
-def test_ctrl_c_leaves_a_run_that_the_same_command_finishes(beholder: Cli, data: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_leave_a_run_that_the_same_command_finishes(
+    beholder: Cli, data: Path, number: signal.Signals, code: int
+) -> None:
     args = ["run", str(data), "-m", "clip_score", "--model", FAKE, "-o", "a"]
     process = subprocess.Popen([sys.executable, "-c", SLOW, *args], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while "decoding" not in process.stderr.readline():
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, talk = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "the same command goes on" in talk
     assert "Traceback" not in talk
     assert open_run_folder("a").header["status"] == "interrupted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from beholder.metrics.base import Joined
 from beholder.records import Status
 from beholder.runs import item_codec
 from beholder.runs.looking import DerivedItem, VideoItem
-from beholder.runs.ray import _numbers
+from beholder.runs.ray import _cluster, _numbers
 from beholder.runs.results import open_run_folder
 from beholder.runs.several import PairItem
 
@@ -80,6 +81,27 @@ def test_local_ray_and_three_shards_are_equal_row_by_row(
     assert not (tmp_path / "ray" / "ray").exists()
     # The models ran on the cluster: this process loaded none.
     assert all(model["ran"]["device"] is None for model in spread.header["models"].values())
+
+
+@needs_ray
+def test_a_program_s_handler_of_sigterm_outlives_the_start_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*args: Any, **settings: Any) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))  # as ray.init does
+
+    def own(*args: Any) -> None: ...
+
+    monkeypatch.setattr(ray, "init", start)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        with _cluster(None):
+            assert signal.getsignal(signal.SIGTERM) is own
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with _cluster(None):  # a program without one is left to Ray, which then ends what it started
+            assert callable(signal.getsignal(signal.SIGTERM))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @needs_ray

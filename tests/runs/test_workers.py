@@ -26,6 +26,7 @@ from tests.runs.troubles import (
     leave_a_child,
     raise_odd,
     tell_of_interrupts,
+    terminate_itself,
 )
 
 import beholder
@@ -199,6 +200,36 @@ def test_no_process_outlives_its_parent(tmp_path: Path, act: str, number: int) -
         _, said = parent.communicate(timeout=60)
     assert ("KeyboardInterrupt" in said) == (number == signal.SIGINT)
     until(lambda: not any(running(int(path.name)) for path in folder.iterdir()))
+
+
+IN_THE_BACKGROUND = """
+import signal
+def terminate(*_):
+    raise KeyboardInterrupt("SIGTERM")
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, terminate)
+"""
+
+
+def test_processes_of_a_run_in_the_background_do_their_last_writes(tmp_path: Path) -> None:
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    path = tmp_path / "script.py"
+    text = PARENT.format(root=ROOT, folder=str(folder), act="end_well").replace(
+        "_END_SECONDS = 2.0", "_END_SECONDS = 60.0"
+    )
+    path.write_text(IN_THE_BACKGROUND + text)
+    with subprocess.Popen([sys.executable, str(path)], stderr=subprocess.PIPE, text=True) as parent:
+        until(lambda: len(list(folder.iterdir())) == 2)
+        parent.send_signal(signal.SIGTERM)
+        _, said = parent.communicate(timeout=60)
+    assert "KeyboardInterrupt: SIGTERM" in said
+    assert len(list(folder.glob("*.ended"))) == 2
+
+
+def test_a_process_that_gets_sigterm_ends_as_one_that_is_interrupted() -> None:
+    with pytest.raises(UserError, match=r"shard 0 \(cpu\) must end well; got interrupted.*goes on from here"):
+        befall(terminate_itself)
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -113,8 +113,24 @@ def leave_a_child(folder: Path) -> None:
 
 def sleep_on(folder: Path, *, deaf: bool = False) -> None:
     if deaf:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
     (folder / str(os.getpid())).touch()
+    time.sleep(3600)
+
+
+def end_well(folder: Path) -> None:
+    """Sleeps until it is interrupted, and then has something to write."""
+    path = folder / str(os.getpid())
+    path.touch()
+    try:
+        time.sleep(3600)
+    finally:
+        path.with_suffix(".ended").touch()
+
+
+def terminate_itself() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(3600)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from beholder.cli import options
+from beholder.cli.interrupts import keeping
 from beholder.cli.output import put, put_json, say, stdout_width
 from beholder.cli.progress import progress_display
 
@@ -101,7 +102,7 @@ def attributes(
     from beholder.attributing.call import attributes as call
     from beholder.report.attributes import attributes_json, attributes_text
 
-    with progress_display(quiet=quiet) as progress:
+    with keeping("What was encoded"), progress_display(quiet=quiet) as progress:
         run = call(
             real=real, gen=_named(gen), attributes=attribute_list, out=out, pictures=pictures, overwrite=overwrite,
             device=device or "auto", dtype=dtype or "auto", store=store, cache_dir=cache_dir, offline=offline,

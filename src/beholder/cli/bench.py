@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beholder.cli import options
-from beholder.cli.guard import INTERRUPTED, TOO_MANY_FAULTS
+from beholder.cli.guard import TOO_MANY_FAULTS
+from beholder.cli.interrupts import keeping
 from beholder.cli.output import put, put_json, say, stdout_width
 from beholder.cli.progress import progress_display
 from beholder.cli.run import BatchSize, Level, MaxFailed, Out, Overwrite, Resamples, Seed, Store, Workers
@@ -136,12 +137,8 @@ def bench(
     from beholder.cli.settings import gather
 
     config = gather(given).config
-    try:
-        with progress_display(quiet=quiet) as progress:
-            finished = run_protocol(protocol, data, config, progress=progress)
-    except KeyboardInterrupt:
-        say("Interrupted. What was scored is kept: the same command goes on from here.")
-        raise typer.Exit(INTERRUPTED) from None
+    with keeping("What was scored"), progress_display(quiet=quiet) as progress:
+        finished = run_protocol(protocol, data, config, progress=progress)
     if export_official is not None:
         write_official(protocol, finished.run, export_official, quiet=quiet)
     finish_bench(finished, form=form, quiet=quiet)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from beholder.cli import options
-from beholder.cli.guard import INTERRUPTED
+from beholder.cli.interrupts import keeping
 from beholder.cli.output import put, put_json, say, stdout_width
 from beholder.cli.progress import progress_display
 
@@ -56,15 +56,11 @@ def demo(
         raise UnknownNameError(
             "protocol with a worked data set", protocol, worked, fix=f"There are: {', '.join(worked)}"
         )
-    try:
-        with progress_display(quiet=quiet) as progress:
-            if protocol is not None:
-                worked[protocol](out, seed, model, progress, as_json=as_json)
-                return
-            run = run_demo(out, seed=seed, model=model, progress=progress)
-    except KeyboardInterrupt:
-        say("Interrupted. What was scored is kept: the same command goes on from here.")
-        raise typer.Exit(INTERRUPTED) from None
+    with keeping("What was scored"), progress_display(quiet=quiet) as progress:
+        if protocol is not None:
+            worked[protocol](out, seed, model, progress, as_json=as_json)
+            return
+        run = run_demo(out, seed=seed, model=model, progress=progress)
     finish_run(run, as_json=as_json, quiet=quiet)
 
 

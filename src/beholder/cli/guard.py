@@ -7,6 +7,7 @@
 70   a bug in beholder
 130  interrupted
 141  whoever read the output closed it, as `| head` does
+143  ended by SIGTERM
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from typing import Any, NoReturn
 import typer
 
 from beholder._errors import UserError
+from beholder.cli.interrupts import end_early, terminable
 from beholder.cli.output import say
 
-GATE_NOT_MET, WRONG_USE, TOO_MANY_FAULTS, BUG, INTERRUPTED, OUTPUT_CLOSED = 1, 2, 3, 70, 130, 141
+GATE_NOT_MET, WRONG_USE, TOO_MANY_FAULTS, BUG, OUTPUT_CLOSED = 1, 2, 3, 70, 141
 
 _MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE}
 """What a disk, a quota or a permission says; no bug."""
@@ -38,16 +40,16 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         try:
-            return function(*args, **settings)
+            with terminable():
+                return function(*args, **settings)
         except (typer.Exit, typer.Abort):
             raise
         except BrokenPipeError:
             _close_output()
         except UserError as error:
             fail(error)
-        except KeyboardInterrupt:
-            say("Interrupted.")
-            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt as error:
+            end_early(error)
         except OSError as error:
             if error.errno not in _MACHINE:
                 _report_bug(error)

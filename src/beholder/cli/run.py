@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from beholder.cli import options
-from beholder.cli.guard import INTERRUPTED
+from beholder.cli.interrupts import keeping
 from beholder.cli.output import put, put_json, say
 from beholder.cli.progress import progress_display
 
@@ -199,7 +199,7 @@ def run(
     wins: the command line, then the TOML file, then --like, then --preset, then the default.
 
     A run that was interrupted goes on when the same command is given again. Exit codes: 0 fine, 2 wrong use or bad
-    input, 3 more samples with a fault than --max-failed allows, 130 interrupted.
+    input, 3 more samples with a fault than --max-failed allows, 130 interrupted, 143 ended by SIGTERM.
 
     Example: beholder run samples.jsonl -m clip_score -m clip_i -o runs/sdxl
 
@@ -252,12 +252,8 @@ def _execute(config: Any, *, quiet: bool, as_json: bool) -> None:
     from beholder.cli.tables import finish_part, finish_run
     from beholder.runs.session import execute
 
-    try:
-        with progress_display(quiet=quiet) as progress:
-            finished = execute(config, progress=progress)
-    except KeyboardInterrupt:
-        say("Interrupted. What was scored is kept: the same command goes on from here.")
-        raise typer.Exit(INTERRUPTED) from None
+    with keeping("What was scored"), progress_display(quiet=quiet) as progress:
+        finished = execute(config, progress=progress)
     if config.shard is not None:
         finish_part(finished, as_json=as_json, quiet=quiet)
     else:

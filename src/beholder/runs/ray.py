@@ -17,6 +17,8 @@ import logging
 import os
 import platform
 import shutil
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -108,13 +110,25 @@ def _cluster(address: str | None) -> Iterator[Any]:
     # Decoding and a model need a processor each.
     local = {"num_cpus": max(2, os.cpu_count() or 2), "include_dashboard": False} if address is None else {}
     try:
-        ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **local)
+        with _own_sigterm():
+            ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **local)
     except Exception as error:
         raise UserError("a Ray cluster must be reachable", got=f"{address or 'local'}: {_first_line(error)}") from error
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """A handler of SIGTERM that the program has set stays; Ray puts one of its own in its place."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _first_line(error: BaseException) -> str:

@@ -29,6 +29,7 @@ def work(end: socket.socket, shard: str, device: str, threads: int) -> None:
         threads: how many threads a model on a processor gets.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, _interrupt_once)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a job in the background is not the terminal's to end
         signal.signal(signal.SIGINT, _interrupt_once)
     try:
@@ -81,8 +82,9 @@ class _Teller:
 
 
 def _interrupt_once(*_: Any) -> NoReturn:
-    """Ctrl-C reaches a process from the terminal and from its parent; the second must not disturb its last writes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """An end is told by the terminal or the scheduler and by the parent; the second must not disturb last writes."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

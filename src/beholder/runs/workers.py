@@ -227,7 +227,7 @@ class _Workers:
             process = self._processes[index]
             if process.pid is not None and process.is_alive():
                 with suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGINT)
+                    os.kill(process.pid, signal.SIGTERM)  # SIGINT is ignored where the run was started so
         for ear in self._ears.values():
             ear.close()
         processes = list(self._processes.values())
