@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import importlib.util
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -367,3 +369,18 @@ def test_names_and_keys(folders: dict[str, Path], tmp_path: Path) -> None:
     assert one.id == "gdino+sam:./gdino+sam"
     other = make_tiny_pair(tmp_path / "gdino+sam", "gdino+sam", seed=4)
     assert resolve_model(f"gdino+sam:{other}", capability="Segmenter").key != one.key
+
+
+@pytest.mark.parametrize("name", ["sam3", "omdet+sam", "mm-gdino+sam2"])
+def test_nothing_holds_the_weights_of_a_closed_segmenter(
+    name: str, folders: dict[str, Path], pixels: np.ndarray
+) -> None:
+    model = load(name, folders[name])
+    parts = [part.network for part in vars(model).values() if hasattr(part, "network")]
+    weights = [weakref.ref(weight) for network in parts for weight in network.parameters()]
+    segment(model, pixels, "a dog", threshold=0.001)
+    assert len(weights) > 10
+    model.close()
+    del model, parts
+    gc.collect()
+    assert not any(weight() is not None for weight in weights)

@@ -122,8 +122,21 @@ class Part:
 
     def close(self) -> None:
         """Releases the network and, on a GPU, its memory."""
+        if self.network is not None:
+            forget_results(self.network)
         self.network = None
         release_memory(self._device)
+
+
+def forget_results(network: Any) -> None:
+    """Empties the caches of a network's methods: they hold the modules of their results, and so weights."""
+    for kind in {type(module) for module in network.modules()}:
+        for method in list(vars(kind).values()):
+            # transformers wraps some of these caches; the cache then is in the wrapper's closure.
+            cells = getattr(method, "__closure__", None) if hasattr(method, "__wrapped__") else None
+            for one in (method, *(cell.cell_contents for cell in cells or ())):
+                if hasattr(one, "cache_clear"):
+                    one.cache_clear()
 
 
 def too_old(name: str, version: str) -> ModelError:
