@@ -61,6 +61,9 @@ class TarMember(FileMedium):
     def load(self) -> bytes:
         return _archive(stat_key(self.tar, self.tar_name), self.tar_name).load(self.member, self.name)
 
+    def check_there(self) -> None:
+        _archive(stat_key(self.tar, self.tar_name), self.tar_name).place(self.member, self.name)
+
     def fingerprint(self) -> str:
         return self._ranged(recall(self._key()) or self.read_and_hash()[1])
 
@@ -86,13 +89,17 @@ class _Archive:
         # Dropped from the cache, it may still be read from; it closes when the last reader lets go.
         weakref.finalize(self, handle.close)
 
-    def load(self, member: str, name: str) -> bytes:
+    def place(self, member: str, name: str) -> tuple[int, int]:
+        """Where a member begins, and its size; raises `MediaError` where there is none of that name."""
         place = self._members.get(_plain(member))
         if place is None:
             near = near_names(_plain(member), self._members)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise MediaError(Status.MISSING, f"{name}: the tar has no such member{hint}")
-        start, size = place
+        return place
+
+    def load(self, member: str, name: str) -> bytes:
+        start, size = self.place(member, name)
         try:
             data = self._read(start, size)
         except (OSError, MemoryError) as error:

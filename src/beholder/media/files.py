@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -76,6 +77,10 @@ class FileMedium(ABC):
     def load(self) -> bytes:
         """The file's bytes; raises `MediaError` when they cannot be had."""
 
+    def check_there(self) -> None:
+        """Raises `MediaError` where it is plain without reading that the bytes cannot be had."""
+        return
+
     def fingerprint(self) -> str:
         """Hex sha256 of the file's bytes (of it and the range, where a value range is stated)."""
         return self._ranged(hash_bytes(self.load()))
@@ -114,6 +119,14 @@ class LocalFile(FileMedium):
 
     def load(self) -> bytes:
         return read_file(self.path, self.name)
+
+    def check_there(self) -> None:
+        try:
+            os.stat(self.path)
+        except (OSError, ValueError) as error:
+            raise cannot_read(error, self.name) from error
+        if not os.access(self.path, os.R_OK):
+            raise MediaError(Status.UNREADABLE, f"{self.name}: cannot be read ({os.strerror(errno.EACCES)})")
 
     def fingerprint(self) -> str:
         key = stat_key(self.path, self.name)

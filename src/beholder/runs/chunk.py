@@ -20,6 +20,7 @@ from beholder.manifest.schema import Sample
 from beholder.media.base import Medium
 from beholder.metrics.base import Derived, FeatureBatch, FromFeature, Joined, Pair, Ragged
 from beholder.records import Status
+from beholder.runs.absent import put_faults_first
 from beholder.runs.batching import Failures
 from beholder.runs.item_keys import ItemReader, ReadItem, media_of
 from beholder.runs.looking import FRAMES
@@ -85,6 +86,8 @@ def read_chunk(
     A medium that is not there costs the rows that need it, with its own status; the other rows go on.
     """
     selections = [select_all(samples, planned) for planned in plan.metrics]
+    for planned, (_, verdicts) in zip(plan.metrics, selections):
+        put_faults_first(samples, planned.metric.info.inputs, verdicts)
     keys = _media_keys([chosen for chosen, _ in selections], pool, first_frame=plan.first_frame)
     wanted: dict[str, dict[bytes, Any]] = {name: {} for name in plan.spaces()}
     work = [
