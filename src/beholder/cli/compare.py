@@ -25,7 +25,8 @@ def compare(
         typer.Option("--metric", "-m", metavar="LABEL", help="Compare this metric only. Repeatable."),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Run or method that the others are compared with.")
+        str | None,
+        typer.Option(metavar="NAME", help="Run or method that the others are compared with: sdxl, or RUN:METHOD."),
     ] = None,
     pair_on: Annotated[
         list[str] | None,
@@ -51,14 +52,17 @@ def compare(
 ) -> None:
     """Compare runs, or the methods of one run, on the samples that they share.
 
-    Rows are paired on the shared columns among task, concept, knowledge_id, prompt_id (else prompt) and seed. The
-    table has, for each metric, both means, the difference with its interval, p-values (also corrected for the number
-    of tests), effect size, shares above and below, and the smallest difference that data of this size can show.
-    Numbers that were made in different ways are refused.
+    Rows are paired on the shared columns among task, concept, knowledge_id, prompt_id (else prompt) and seed. Where
+    several runs have the same methods, each method is compared with the same method of the first run; name one side
+    with --baseline to compare all others with it. The table has, for each metric, both means, the difference with its
+    interval, p-values (also corrected for the number of tests), effect size, shares above and below, and the smallest
+    difference that data of this size can show. Numbers that were made in different ways are refused.
 
     Example: beholder compare runs/sdxl runs/flux
 
     Example: beholder compare runs/all-methods --baseline sdxl --by category --as md
+
+    Example: beholder compare runs/old runs/new --baseline old:ddim
     """
     from beholder.comparing.compare import compare as call
     from beholder.report.comparison import comparison_json, comparison_table, flat_records

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from beholder._errors import UnknownNameError, UserError
+from beholder.comparing.baselines import Pairs, matched_run, pairs_of, put_first, tell_pairs
 from beholder.comparing.groups import group_rows
 from beholder.comparing.pairing import Key, make_key
 from beholder.comparing.records import Compared, Comparison, Pairing, Verdict
 from beholder.comparing.sets import compare_sets, set_blockers, set_sides, shared_sets
-from beholder.comparing.sides import RunLike, Side, make_sides, opened, put_first
+from beholder.comparing.sides import RunLike, Side, make_sides, opened
 from beholder.report.identity import metric_differences, run_differences
 from beholder.runs.inputs import check_not_scores, group_columns
 from beholder.stats.compare import Cells, Difference, compare_cells
@@ -39,12 +40,14 @@ def compare(
 
     Rows are paired on the columns that the sides share among task, concept, knowledge_id, prompt_id (else prompt) and
     seed. Seeds are averaged within a prompt, and intervals and p-values are made over prompts, or over concepts where
-    there are two and more.
+    there are two and more. Where each of several runs has the same two and more methods, a method is compared with the
+    same method of the first run.
 
     Args:
         runs: run folders or runs; the first is the baseline.
         metrics: labels to compare; all that the sides share when empty.
-        baseline: name of another side to compare against.
+        baseline: name of the side to compare all others with; of runs with the same methods also the name of a run, to
+            compare each method with the same method of that run.
         pair_on: columns to pair on instead.
         by: column, or columns whose combinations are compared apart as well.
         tie: differences of a prompt up to this size are ties; rounding only when None.
@@ -64,27 +67,29 @@ def compare(
     for run in found:
         check_not_scores(by, run.labels)
     sides = put_first(make_sides(found, extra=[*pair_on, *by]), baseline)
+    matched = matched_run(sides, baseline)
+    pairs = pairs_of(sides, matched)
     measured = set_sides(found, [side.name for side in sides])
     set_labels = shared_sets(measured, metrics)
-    blockers = set_blockers(measured, set_labels)
-    sets = compare_sets(measured, set_labels, level)
+    blockers = set_blockers(measured, set_labels, pairs)
+    sets = compare_sets(measured, set_labels, pairs, level)
     samples = [label for label in metrics if label not in set_labels]
     if sets and not samples and (metrics or not _shared(sides)):
-        warnings = _differences(sides, (), blockers, allow_different=allow_different)
-        names = tuple(side.name for side in sides)
-        return Comparison((), names, (), (), {}, tuple(warnings), (), level, power, sets)
+        warnings = _differences(sides, pairs, (), blockers, allow_different=allow_different)
+        names, notices = tuple(side.name for side in sides), tuple(tell_pairs(sides, matched, baseline))
+        return Comparison((), names, (), (), {}, tuple(warnings), notices, level, power, sets, matched)
     labels = _labels(sides, samples)
-    warnings = _differences(sides, labels, blockers, allow_different=allow_different)
-    key = make_key(sides, pair_on=pair_on)
-    pairings = tuple(_pairing(sides, key, at) for at in range(1, len(sides)))
+    warnings = _differences(sides, pairs, labels, blockers, allow_different=allow_different)
+    key = make_key(sides, pair_on=pair_on, pairs=pairs)
+    pairings = tuple(_pairing(sides, key, one, at) for one, at in pairs)
     if not any(pair.rows_a > pair.unpaired_a for pair in pairings):
-        raise _nothing_paired(sides, key)
+        raise _nothing_paired(pairings, key)
     settings = {"tie": tie, "seed": seed, "resamples": resamples, "draws": draws, "level": level, "power": power}
     rows = [
-        _compared(sides, key, at, label, group, chosen, settings)
+        _compared(sides, key, (one, at), label, group, chosen, settings)
         for group, chosen in [({}, None), *(group_rows(sides, by) if by else [])]
         for label in labels
-        for at in range(1, len(sides))
+        for one, at in pairs
     ]
     return Comparison(
         rows=_corrected(rows, level),
@@ -93,10 +98,11 @@ def compare(
         pairings=pairings,
         ranks=_ranks(sides, key, labels, seed=seed, resamples=resamples) if len(sides) > 2 and resamples else {},
         warnings=(*warnings, *_set_warnings(pairings)),
-        notices=tuple(_notices(sides, labels, pairings, key)),
+        notices=(*tell_pairs(sides, matched, baseline), *_notices(sides, labels, pairings, key)),
         level=level,
         power=power,
         sets=sets,
+        matched=matched,
     )
 
 
@@ -120,15 +126,14 @@ def _labels(sides: Sequence[Side], asked: Sequence[str]) -> list[str]:
 
 
 def _differences(
-    sides: Sequence[Side], labels: Sequence[str], of_sets: Sequence[str], *, allow_different: bool
+    sides: Sequence[Side], pairs: Pairs, labels: Sequence[str], of_sets: Sequence[str], *, allow_different: bool
 ) -> list[str]:
     """Sentences on what differs; metrics that are not one number are refused unless that is allowed.
 
     `of_sets` are those about metrics of whole sets.
     """
     blockers, warnings = list(of_sets), []
-    first = sides[0]
-    for side in sides[1:]:
+    for first, side in ((sides[one], sides[at]) for one, at in pairs):
         for label in labels:
             blockers += [
                 f"{label} of {side.name} is not the same number as that of {first.name}: {fact}"
@@ -147,18 +152,18 @@ def _differences(
     return [*blockers, *warnings]
 
 
-def _pairing(sides: Sequence[Side], key: Key, at: int) -> Pairing:
-    in_a, in_b = key.present(0), key.present(at)
+def _pairing(sides: Sequence[Side], key: Key, one: int, at: int) -> Pairing:
+    in_a, in_b = key.present(one), key.present(at)
     alone_a, alone_b = (
-        int((~(other[codes] & (codes >= 0))).sum()) for codes, other in ((key.codes[0], in_b), (key.codes[at], in_a))
+        int((~(other[codes] & (codes >= 0))).sum()) for codes, other in ((key.codes[one], in_b), (key.codes[at], in_a))
     )
     repeated = np.zeros(key.size, dtype=bool)
-    for codes in (key.codes[0], key.codes[at]):
+    for codes in (key.codes[one], key.codes[at]):
         repeated |= np.bincount(codes[codes >= 0], minlength=key.size) > 1
     return Pairing(
-        sides[0].name,
+        sides[one].name,
         sides[at].name,
-        len(key.codes[0]),
+        len(key.codes[one]),
         len(key.codes[at]),
         alone_a,
         alone_b,
@@ -166,10 +171,13 @@ def _pairing(sides: Sequence[Side], key: Key, at: int) -> Pairing:
     )
 
 
-def _nothing_paired(sides: Sequence[Side], key: Key) -> UserError:
+def _nothing_paired(pairings: Sequence[Pairing], key: Key) -> UserError:
+    others: dict[str, list[str]] = {}
+    for pair in pairings:
+        others.setdefault(pair.a, []).append(pair.b)
     return UserError(
         f"rows must pair on {', '.join(key.columns)}",
-        got=f"no row of {sides[0].name} with a partner in {', '.join(side.name for side in sides[1:])}",
+        got="; ".join(f"no row of {one} with a partner in {', '.join(found)}" for one, found in others.items()),
         fix="Look at the values of these columns, or name others with --pair-on (pair_on=)",
     )
 
@@ -222,17 +230,18 @@ def make_cells(
 def _compared(
     sides: Sequence[Side],
     key: Key,
-    at: int,
+    places: tuple[int, int],
     label: str,
     group: Mapping[str, Any],
     chosen: Sequence[np.ndarray] | None,
     settings: Mapping[str, Any],
 ) -> Compared:
-    pair, codes = (sides[0], sides[at]), (key.codes[0], key.codes[at])
-    rows = None if chosen is None else (chosen[0], chosen[at])
+    one, at = places
+    pair, codes = (sides[one], sides[at]), (key.codes[one], key.codes[at])
+    rows = None if chosen is None else (chosen[one], chosen[at])
     found = compare_cells(make_cells(pair, codes, key, label, rows), **settings)
     found = seeds_named(found, key)
-    paired = key.present(0) & key.present(at)
+    paired = key.present(one) & key.present(at)
     missing = [
         side.missing(label, paired[own] & (own >= 0) & (True if rows is None else rows[index]))
         for index, (side, own) in enumerate(zip(pair, codes))

@@ -34,4 +34,4 @@ def marks_of(found: Comparison, runs: Sequence[Run], names: Sequence[str]) -> Ma
     rows = side_rows(runs, names)
     different = {(*rows[row.b], row.label, group_key(row.group)) for row in found.rows if row.verdict in _DIFFERENT}
     units = sorted({f"{row.difference.unit}s" for row in found.rows if row.difference.value is not None})
-    return Marks(found.sides[0], frozenset(different), found.level, " or ".join(units) or "prompts")
+    return Marks(found.baseline_text, frozenset(different), found.level, " or ".join(units) or "prompts")

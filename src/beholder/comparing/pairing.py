@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beholder._errors import UnknownNameError, UserError
+from beholder.comparing.baselines import Pairs, pairs_of
 from beholder.comparing.sides import CANDIDATES, Side, texts
 
 
@@ -60,12 +61,13 @@ def shared_columns(sides: Sequence[Side]) -> tuple[str, ...]:
     return tuple(shared)
 
 
-def make_key(sides: Sequence[Side], *, pair_on: Sequence[str] = ()) -> Key:
+def make_key(sides: Sequence[Side], *, pair_on: Sequence[str] = (), pairs: Pairs | None = None) -> Key:
     """Numbers the rows of all sides by their key; the seed is left out where no row would have a partner by it.
 
     Args:
         sides: what is compared.
         pair_on: columns to pair on; the shared ones when empty.
+        pairs: which sides are compared; all with the first when None.
 
     Raises:
         UserError: no column is shared.
@@ -76,15 +78,16 @@ def make_key(sides: Sequence[Side], *, pair_on: Sequence[str] = ()) -> Key:
             if name not in side.table.column_names:
                 raise UnknownNameError("column", name, side.table.column_names, fix=f"{side.name} lacks it")
     key = _key_of(sides, tuple(dict.fromkeys(pair_on)) or shared_columns(sides))
-    if pair_on or "seed" not in key.columns or len(sides) < 2 or _some_pair(key):
+    pairs = pairs_of(sides, None) if pairs is None else pairs
+    if pair_on or "seed" not in key.columns or len(sides) < 2 or _some_pair(key, pairs):
         return key
     # Seeds drawn apart for each side name no pairs of outputs; their prompts still are pairs.
     other = _key_of(sides, tuple(name for name in key.columns if name != "seed"))
-    return replace(other, own_seeds=True) if _some_pair(other) else key
+    return replace(other, own_seeds=True) if _some_pair(other, pairs) else key
 
 
-def _some_pair(key: Key) -> bool:
-    return any(bool((key.present(0) & key.present(at)).any()) for at in range(1, len(key.codes)))
+def _some_pair(key: Key, pairs: Pairs) -> bool:
+    return any(bool((key.present(one) & key.present(other)).any()) for one, other in pairs)
 
 
 def _key_of(sides: Sequence[Side], columns: tuple[str, ...]) -> Key:

@@ -128,6 +128,8 @@ class Comparison:
         level: confidence level.
         power: power of the detectable differences.
         sets: metrics of whole sets, which have no rows to pair.
+        matched: the run whose methods are each the baseline of the same method of the other runs, or None where the
+            first side is the baseline of all.
     """
 
     rows: tuple[Compared, ...]
@@ -140,6 +142,17 @@ class Comparison:
     level: float
     power: float
     sets: tuple[SetCompared, ...] = ()
+    matched: str | None = None
+
+    @property
+    def baselines(self) -> dict[str, str]:
+        """By side that is compared with another: that other one."""
+        return {item.b: item.a for item in self.sets} | {row.b: row.a for row in self.rows}
+
+    @property
+    def baseline_text(self) -> str:
+        """The baseline in words."""
+        return self.sides[0] if self.matched is None else f"the same method of {self.matched}"
 
     def row(self, label: str, side: str | None = None) -> Compared:
         """The entry of a metric over all rows; of the first side after the baseline when none is named."""

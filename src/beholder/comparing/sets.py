@@ -8,6 +8,7 @@ from math import hypot
 from statistics import NormalDist
 from typing import Any
 
+from beholder.comparing.baselines import Pairs
 from beholder.comparing.records import SetCompared, Verdict
 from beholder.comparing.sides import run_names
 from beholder.records import Summary
@@ -50,10 +51,10 @@ def shared_sets(sides: Sequence[SetSide], asked: Sequence[str]) -> list[str]:
     return [label for label in shared if not asked or label in asked]
 
 
-def set_blockers(sides: Sequence[SetSide], labels: Sequence[str]) -> list[str]:
+def set_blockers(sides: Sequence[SetSide], labels: Sequence[str], pairs: Pairs) -> list[str]:
     """Why values are not one number: another identity, another real set, another number of pictures."""
-    first, found = sides[0], []
-    for side in sides[1:]:
+    found = []
+    for first, side in ((sides[one], sides[other]) for one, other in pairs):
         for label in labels:
             facts = list(metric_differences(first.header, side.header, label))
             one, other = (part.header.get("real") or {} for part in (first, side))
@@ -68,14 +69,15 @@ def set_blockers(sides: Sequence[SetSide], labels: Sequence[str]) -> list[str]:
     return found
 
 
-def compare_sets(sides: Sequence[SetSide], labels: Sequence[str], level: float) -> tuple[SetCompared, ...]:
-    """Each side's values against those of the first one.
+def compare_sets(
+    sides: Sequence[SetSide], labels: Sequence[str], pairs: Pairs, level: float
+) -> tuple[SetCompared, ...]:
+    """Each side's values against those of its baseline.
 
     The interval of a difference is normal, with sd = √(sd₁² + sd₂²): the sides are taken as independent. Where both
     look at one real set, whose own chance they share, it is too wide rather than too narrow.
     """
-    first = sides[0]
-    return tuple(_compared(first, side, label, level) for label in labels for side in sides[1:])
+    return tuple(_compared(sides[one], sides[other], label, level) for label in labels for one, other in pairs)
 
 
 def _compared(first: SetSide, side: SetSide, label: str, level: float) -> SetCompared:

@@ -29,12 +29,16 @@ class Side:
         header: the header of its run.
         table: its rows.
         labels: labels of the metrics it has.
+        run: name of its run.
+        method: its method, where its run has several.
     """
 
     name: str
     header: Mapping[str, Any]
     table: pa.Table
     labels: tuple[str, ...]
+    run: str
+    method: str | None = None
 
     def entry(self, label: str) -> Mapping[str, Any]:
         """What the header says of a metric."""
@@ -103,12 +107,15 @@ def _sides_of(run: Run, name: str, *, alone: bool, extra: Sequence[str]) -> list
     labels = tuple(label for label in run.labels if label in table.column_names)
     methods = methods_of(table)
     if len(methods) < 2:
-        return [Side(name, run.header, table, labels)]
+        return [Side(name, run.header, table, labels, name)]
     column = texts(table, "method")
     return [
-        Side(method if alone else f"{name}:{method}", run.header, table.filter(pc.equal(column, method)), labels)
+        Side(
+            method if alone else f"{name}:{method}", run.header, table.filter(pc.equal(column, method)), labels, name,
+            method,
+        )
         for method in methods
-    ]
+    ]  # fmt: skip
 
 
 def methods_of(table: pa.Table) -> list[str]:
@@ -128,17 +135,3 @@ def texts(table: pa.Table, name: str) -> pa.ChunkedArray:
         plain = [None if v is None else str(int(v)) if float(v).is_integer() else repr(v) for v in values]
         return pa.chunked_array([pa.array(plain, pa.string())])
     return column.cast(pa.string())
-
-
-def put_first(sides: Sequence[Side], name: str | None) -> list[Side]:
-    """The sides with the baseline in front.
-
-    Raises:
-        UnknownNameError: no side has that name.
-    """
-    if name is None:
-        return list(sides)
-    known = [side.name for side in sides]
-    if name not in known:
-        raise UnknownNameError("side", name, known, fix="Sides: " + ", ".join(known))
-    return sorted(sides, key=lambda side: side.name != name)

@@ -22,7 +22,9 @@ def comparison_table(found: Comparison) -> Table:
     several = len(found.sides) > 2
     groups = list(dict.fromkeys(name for row in found.rows for name in row.group))
     one, other = ("baseline", "side") if several else (found.sides[0], found.sides[1])
-    titles = [Column("metric"), *([Column("side")] if several else []), *(Column(name) for name in groups)]
+    # Where baselines differ, each row names its own.
+    apart = [Column("side"), *([Column("against")] if found.matched else [])] if several else []
+    titles = [Column("metric"), *apart, *(Column(name) for name in groups)]
     titles += [
         Column(text, True) for text in (one, other if not several else "value", "Δ", f"{found.level * 100:g} % CI")
     ]
@@ -31,12 +33,12 @@ def comparison_table(found: Comparison) -> Table:
     rows = []
     for row in found.rows:
         cells = [row.label + _ARROWS[row.higher_is_better]]
-        cells += [row.b] if several else []
+        cells += [row.b, row.a][: len(apart)]
         cells += [_group_text(row.group, name) for name in groups]
         rows.append((*cells, *_number_cells(row), _verdict(row, row.difference.value)))
     for item in found.sets:
         cells = [item.label + _ARROWS[item.higher_is_better]]
-        cells += [item.b] if several else []
+        cells += [item.b, item.a][: len(apart)]
         rows.append((*cells, *("all" for _ in groups), *_set_cells(item), _verdict(item, item.difference)))
     notes = _comparison_notes(found) if found.rows else _verdicts(found)
     return Table(tuple(titles), tuple(rows), (*notes, *_set_notes(found)))
@@ -122,7 +124,8 @@ def _comparison_notes(found: Comparison) -> list[str]:
     by_concept = any(row.difference.unit == "concept" for row in found.rows)
     concepts = ", then prompts (the headline of show averages concepts first)" if by_concept else ""
     notes = [
-        f"Δ is side − {found.sides[0]}; paired on {', '.join(found.key)}; seeds averaged within a prompt{concepts}; "
+        f"Δ is side − {found.baseline_text}; paired on {', '.join(found.key)}; "
+        f"seeds averaged within a prompt{concepts}; "
         f"± is half the length of a side's own {found.level * 100:g} % interval; "
         "n is pairs/prompts; P(higher) counts half of the ties; "
         f"detectable is the true difference found with power {found.power * 100:g} %; "
@@ -145,7 +148,7 @@ def _tests(found: Comparison) -> str:
 def _verdicts(found: Comparison) -> list[str]:
     """In words: on how many metrics a side is better, worse or neither."""
     lines = []
-    for side in found.sides[1:]:
+    for side, baseline in found.baselines.items():
         rows = [row for row in found.rows if _counts(row, side) and not row.group]
         verdicts = [_verdict(row, row.difference.value) for row in rows]
         verdicts += [_verdict(item, item.difference) for item in found.sets if _counts(item, side)]
@@ -155,9 +158,7 @@ def _verdicts(found: Comparison) -> list[str]:
         told = ", ".join(f"{name} on {count}" for name, count in counts.items() if count)
         if lost := verdicts.count(DASH):
             told += f"{', ' if told else ''}nothing to compare on {lost}"
-        lines.append(
-            f"{side} against {found.sides[0]}, of {len(verdicts)} metric{'s' if len(verdicts) > 1 else ''}: {told}."
-        )
+        lines.append(f"{side} against {baseline}, of {len(verdicts)} metric{'s' if len(verdicts) > 1 else ''}: {told}.")
     return lines
 
 
@@ -296,6 +297,8 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
     """The whole comparison as one JSON value."""
     return {
         "sides": list(found.sides),
+        "baselines": found.baselines,
+        "matched": found.matched,
         "key": list(found.key),
         "level": found.level,
         "power": found.power,

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from beholder._errors import UserError
+from beholder.comparing.baselines import Pairs, matched_run, pairs_of, put_first
 from beholder.comparing.compare import compare
 from beholder.comparing.marks import marks_of
 from beholder.comparing.marks import side_rows as named_sides
 from beholder.comparing.records import Compared, Comparison, SetCompared
-from beholder.comparing.sides import RunLike, make_sides, opened, put_first, run_names
+from beholder.comparing.sides import RunLike, make_sides, opened, run_names
 from beholder.comparing.sides import Side as ComparedSide
 from beholder.protocol_runs import read_results
 from beholder.protocols.results import Results, partial_totals
@@ -48,6 +49,7 @@ class _Sources:
     names: Sequence[str]
     compared: Sequence[ComparedSide]
     sides: Sequence[Side]
+    pairs: Pairs
 
     def run_of(self, at: int) -> int:
         return list(self.names).index(self.sides[at].run)
@@ -65,7 +67,7 @@ def collect(
 
     Args:
         runs: run folders or runs; folders of `beholder attributes` too, whose tables and maps are shown beside them.
-        baseline: side that the others are compared with; the first when None.
+        baseline: side that the others are compared with, or of runs with the same methods a run; the first when None.
         by: columns whose groups are shown and compared, before those that offer themselves.
         seed: seed of resamples and of the random draw.
         resamples: bootstrap resamples of comparisons.
@@ -88,9 +90,10 @@ def collect(
         side_rows(sources.runs, sources.compared, [sources.run_of(at) for at in range(len(sources.sides))]),
         list(dict.fromkeys(label for side in sources.compared for label in side.labels)),
         chosen_by=(asked := asked_columns(sources.runs, by)),
+        pairs=sources.pairs,
     )
     metrics = sample_metrics(sources.runs, samples)
-    sets = set_findings(sources.runs, [side.name for side in sources.sides])
+    sets = set_findings(sources.runs, [side.name for side in sources.sides], sources.pairs)
     groups = list(dict.fromkeys([*asked, *group_names(samples)[:_MOST_GROUP_COLUMNS]]))
     found, why_not = _comparison(sources, labels, groups, baseline, seed, resamples)
     cells = _cells(sources)
@@ -117,11 +120,12 @@ def collect(
         verdicts=_verdicts(sources, found, sets) or _plain_verdict(sources, cells, [*metrics, *sets.metrics]),
         cells=cells,
         deltas=_deltas(sources, found, sets),
+        against={at: one for one, at in sources.pairs},
         latex=to_latex(table),
         markdown=to_markdown(table),
         slices=slices,
         slices_note=slices_note,
-        picks=first_screen(samples, metrics, len(sources.sides), seed=seed),
+        picks=first_screen(samples, metrics, len(sources.sides), sources.pairs, seed=seed),
         histograms=[_histogram(samples, metric, len(sources.sides)) for metric in metrics],
         groups=bars,
         group_tables={column: group_table(column, own, sources.sides, found) for column, own in bars.items()},
@@ -136,7 +140,8 @@ def _sources(runs: Sequence[Run], baseline: str | None) -> _Sources:
     sides, _ = sides_of(runs, compared)
     if not any(run.labels for run in runs):
         raise UserError("a report needs a run with a metric", got="none", fix="Name another run")
-    return _Sources(runs, run_names(runs), compared, sides)
+    pairs = pairs_of(compared, matched_run(compared, baseline))
+    return _Sources(runs, run_names(runs), compared, sides, pairs)
 
 
 def _partial(sources: _Sources, results: Sequence[Results | None]) -> list[str]:
@@ -251,8 +256,7 @@ def _table(sources: _Sources, found: Comparison | None) -> Table:
 def _verdicts(sources: _Sources, found: Comparison | None, sets: SetFindings) -> list[str]:
     """In words: on how many metrics a side beats the baseline, is worse, or neither can be told."""
     lines = []
-    first = sources.sides[0].name
-    for side in [side.name for side in sources.sides[1:]]:
+    for first, side in ((sources.sides[one].name, sources.sides[at].name) for one, at in sources.pairs):
         rows: list[Compared | SetCompared] = [row for row in (found.rows if found is not None else ()) if not row.group]
         verdicts = [row.verdict for row in [*rows, *sets.rows] if row.b == side and row.higher_is_better is not None]
         if not verdicts:

@@ -61,6 +61,7 @@ def only_evaluations(views: Sequence[View], blockers: Sequence[str], command: st
         verdicts=[_verdict(one) for _, one in found],
         cells={},
         deltas={},
+        against={},
         latex="",
         markdown="",
         slices=(),

@@ -10,7 +10,8 @@ import numpy as np
 from PIL import Image
 
 from beholder._errors import MediaError, OptionError, UnknownNameError, UserError
-from beholder.comparing.sides import RunLike, make_sides, opened, put_first
+from beholder.comparing.baselines import Pairs, matched_run, pairs_of, put_first
+from beholder.comparing.sides import RunLike, make_sides, opened
 from beholder.media.base import DecodeOptions
 from beholder.report.figure_files import GridCell, check_place, draw_grid
 from beholder.report.html.data import Metric, Samples
@@ -43,10 +44,11 @@ def grid(
         runs: run folders or runs.
         out: the figure, as PDF, PNG or SVG.
         pick: "worst", "best", "median" (the samples around the median), "random" (a seeded draw among those with a
-            value), or "changed" (prompts that moved most from the first side).
+            value), or "changed" (prompts that moved most from the first side, or of runs with the same methods from the
+            same method of the first run).
         n: how many samples or prompts.
         metric: label of the metric to choose by; the first when None.
-        baseline: side that stands first.
+        baseline: side that stands first; of runs with the same methods also a run.
         references: True puts the first reference of each row before it.
         seed: seed of the draw.
 
@@ -68,10 +70,11 @@ def grid(
     sides = put_first(make_sides(found, least=1), baseline)
     named, places = sides_of(found, sides)
     labels = list(dict.fromkeys(label for side in sides for label in side.labels))
-    samples = make_samples(found, side_rows(found, sides, places), labels)
+    pairs = pairs_of(sides, matched_run(sides, baseline))
+    samples = make_samples(found, side_rows(found, sides, places), labels, pairs=pairs)
     metrics = sample_metrics(found, samples)
     chosen_by = _metric(metrics, metric)
-    rows = _chosen(samples, chosen_by, pick, n, len(named), seed)
+    rows = _chosen(samples, chosen_by, pick, n, len(named), pairs, seed)
     if not rows:
         raise UserError("a grid needs samples with a value", got=f"none of {chosen_by.label}")
     if len(named) == 1:
@@ -97,9 +100,11 @@ def _metric(metrics: Sequence[Metric], name: str | None) -> Metric:
     raise UnknownNameError("metric", name, labels, fix="Metrics: " + ", ".join(labels))
 
 
-def _chosen(samples: Samples, metric: Metric, pick: str, n: int, sides: int, seed: int) -> list[list[int]]:
+def _chosen(
+    samples: Samples, metric: Metric, pick: str, n: int, sides: int, pairs: Pairs, seed: int
+) -> list[list[int]]:
     if pick == "changed":
-        changed = changed_most(samples, metric, sides, count=n) if sides > 1 else None
+        changed = changed_most(samples, metric, sides, pairs, count=n) if sides > 1 else None
         if changed is None:
             raise OptionError("what changed needs two sides that pair", got=f"{sides} side(s)", fix="Name a second run")
         return [list(rows) for rows in changed.rows]

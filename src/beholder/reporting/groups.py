@@ -82,6 +82,7 @@ def group_table(
         for row in (found.rows if found is not None else ())
         if set(row.group) == {column}
     }
+    baselines = {row.a for row in deltas.values()}
     places = list(dict.fromkeys((bar.group, bar.side) for own in bars.values() for bar in own))
     order = {group: at for at, group in enumerate(dict.fromkeys(group for group, _ in places))}
     places.sort(key=lambda place: (order[place[0]], place[1]))
@@ -95,9 +96,9 @@ def group_table(
         for label in bars:
             line.append(_bar_cell(cells.get((label, group, side))))
             if deltas:
-                line.append(_delta_cell(deltas.get((label, sides[side].name, group)), side))
+                line.append(_delta_cell(deltas.get((label, sides[side].name, group)), sides[side].name in baselines))
         lines.append(line)
-    notes = [f"Δ is the paired difference to {sides[0].name}."] if deltas else []
+    notes = [f"Δ is the paired difference to {found.baseline_text}."] if found is not None and deltas else []
     return plain_table(f"By {column}", heads, lines, notes=notes)
 
 
@@ -108,9 +109,9 @@ def _bar_cell(bar: GroupBar | None) -> dict[str, Any]:
     return {**estimate_cell(bar.value, bar.low, bar.high, "; ".join(told)), "s": ", ".join(told)}
 
 
-def _delta_cell(row: Compared | None, side: int) -> dict[str, Any]:
+def _delta_cell(row: Compared | None, is_baseline: bool) -> dict[str, Any]:
     if row is None:
-        return {"t": "" if side == 0 else "—", "v": None}
+        return {"t": "" if is_baseline else "—", "v": None}
     delta = sample_delta(row)
     interval = row.difference.interval
     cell = number_cell(delta.text, row.difference.value, interval.low, interval.high, delta.detail)
@@ -136,7 +137,7 @@ def changed_slices(found: Comparison, columns: Sequence[str]) -> tuple[list[Slic
         slices.append(Slice(column, group_text(value), row.label, row.b, text, row.verdict, change.n_prompts))
     return (
         slices,
-        f"Difference to {found.sides[0]} with its interval; of groups with at least {_LEAST_IN_SLICE} prompts.",
+        f"Difference to {found.baseline_text} with its interval; of groups with at least {_LEAST_IN_SLICE} prompts.",
     )
 
 

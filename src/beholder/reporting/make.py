@@ -26,7 +26,7 @@ def write_report(
     Args:
         runs: run folders or runs, the first being the baseline; folders of `beholder attributes` beside them.
         out: a folder, or a name that ends in .html for one file; `report` inside the first run's folder when None.
-        baseline: run or method that the others are compared with.
+        baseline: run or method that the others are compared with; see `beholder.compare`.
         by: column, or columns, whose groups are shown and compared: the report's slices.
         seed: seed of resamples and of the random draw.
         resamples: bootstrap resamples of comparisons.

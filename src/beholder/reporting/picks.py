@@ -6,16 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from beholder.comparing.baselines import Pairs
 from beholder.report.html.data import Metric, Pick, Samples
 
 SHOWN = 8
 """How many of each are shown."""
 
 
-def first_screen(samples: Samples, metrics: Sequence[Metric], n_sides: int, *, seed: int) -> list[Pick]:
+def first_screen(samples: Samples, metrics: Sequence[Metric], n_sides: int, pairs: Pairs, *, seed: int) -> list[Pick]:
     """What the first screen shows of each metric."""
     if n_sides > 1:
-        return [pick for metric in metrics if (pick := changed_most(samples, metric, n_sides)) is not None]
+        return [pick for metric in metrics if (pick := changed_most(samples, metric, n_sides, pairs)) is not None]
     found = []
     for metric in metrics:
         found += [worst(samples, metric), random_rows(samples, metric, seed=seed)]
@@ -53,14 +54,14 @@ def median_rows(samples: Samples, metric: Metric, *, count: int = SHOWN) -> Pick
     return Pick("median", metric.label, [[at] for at in rows], [""] * len(rows))
 
 
-def changed_most(samples: Samples, metric: Metric, n_sides: int, *, count: int = SHOWN) -> Pick | None:
-    """The pairs whose values moved most from the baseline (the first side) to any other side, most first."""
+def changed_most(samples: Samples, metric: Metric, n_sides: int, pairs: Pairs, *, count: int = SHOWN) -> Pick | None:
+    """The pairs whose values moved most from a side's baseline to that side, most first."""
     row = pair_rows(samples, n_sides)
     values = np.array([np.nan if v is None else v for v in samples.values[metric.label]], dtype=np.float64)
     if not row.size:
         return None
     table = np.where(row >= 0, values[row], np.nan)
-    change = table[1:] - table[0]
+    change = table[[at for _, at in pairs]] - table[[one for one, _ in pairs]]
     there = ~np.isnan(change).all(axis=0)
     if not there.any():
         return None

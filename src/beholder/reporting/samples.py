@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beholder._errors import UserError
+from beholder.comparing.baselines import Pairs
 from beholder.comparing.pairing import make_key
 from beholder.comparing.sides import Side as ComparedSide
 from beholder.report.html.data import Samples, Visuals
@@ -50,18 +51,23 @@ def side_rows(runs: Sequence[Run], sides: Sequence[ComparedSide], run_of: Sequen
     return found
 
 
-def pair_keys(sides: Sequence[ComparedSide]) -> list[np.ndarray]:
+def pair_keys(sides: Sequence[ComparedSide], pairs: Pairs | None = None) -> list[np.ndarray]:
     """By side: the code of each row's pair; −1 everywhere when the sides share nothing to be paired on."""
     if len(sides) > 1:
         try:
-            return [np.asarray(codes) for codes in make_key(sides).codes]
+            return [np.asarray(codes) for codes in make_key(sides, pairs=pairs).codes]
         except UserError:
             pass
     return [np.full(side.table.num_rows, -1) for side in sides]
 
 
 def make_samples(
-    runs: Sequence[Run], parts: Sequence[SideRows], labels: Sequence[str], *, chosen_by: Sequence[str] = ()
+    runs: Sequence[Run],
+    parts: Sequence[SideRows],
+    labels: Sequence[str],
+    *,
+    chosen_by: Sequence[str] = (),
+    pairs: Pairs | None = None,
 ) -> Samples:
     """All samples, side by side in the order of the sides.
 
@@ -70,6 +76,7 @@ def make_samples(
         parts: the sides.
         labels: the metrics.
         chosen_by: columns that samples can be chosen by, however many values they have.
+        pairs: which sides are compared; all with the first when None.
     """
     scored = {name for run in runs for label in run.labels for name in score_names(label)}
     own = list(dict.fromkeys(name for part in parts for name in part.table.column_names if name not in scored))
@@ -87,7 +94,7 @@ def make_samples(
     return Samples(
         ids=ids,
         sides=sides,
-        keys=[int(code) for codes in pair_keys([part.side for part in parts]) for code in codes],
+        keys=[int(code) for codes in pair_keys([part.side for part in parts], pairs) for code in codes],
         outputs=outputs,
         prompts=_column(parts, "prompt"),
         values={name[0]: _values(parts, name[0], name[1]) for name in names},

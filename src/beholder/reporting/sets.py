@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from beholder.comparing.baselines import Pairs
 from beholder.comparing.records import SetCompared
 from beholder.comparing.sets import compare_sets, set_blockers, set_sides, shared_sets
 from beholder.report.html.data import Metric
@@ -18,7 +19,7 @@ class SetFindings:
 
     Args:
         metrics: the metrics.
-        rows: differences of the other sides to the first one.
+        rows: differences of sides to their baselines.
         blockers: why others are not compared.
     """
 
@@ -27,21 +28,22 @@ class SetFindings:
     blockers: Sequence[str]
 
 
-def set_findings(runs: Sequence[Run], names: Sequence[str], *, level: float = 0.95) -> SetFindings:
+def set_findings(runs: Sequence[Run], names: Sequence[str], pairs: Pairs, *, level: float = 0.95) -> SetFindings:
     """The metrics of sets of some runs.
 
     Args:
         runs: the runs.
         names: names of the sides, the baseline first.
+        pairs: which sides are compared.
         level: level of the intervals of differences.
     """
     sides = set_sides(runs, names)
     good, blockers = [], []
     for label in shared_sets(sides, ()):
-        found = set_blockers(sides, [label])
+        found = set_blockers(sides, [label], pairs)
         blockers += [f"{text[:1].upper()}{text[1:]}; no difference is shown." for text in found]
         good += [] if found else [label]
-    rows = compare_sets(sides, good, level) if len(sides) > 1 else ()
+    rows = compare_sets(sides, good, pairs, level)
     return SetFindings(_metrics(runs), rows, blockers)
 
 

@@ -230,7 +230,8 @@ class Report:
         warnings: what else to know.
         verdicts: what the comparison says, in words.
         cells: (side, metric) → its aggregate.
-        deltas: (side, metric) → its difference to the baseline.
+        deltas: (side, metric) → its difference to its baseline.
+        against: side → the side that it is compared with.
         latex: the table in LaTeX.
         markdown: the table in Markdown.
         slices: the groups that changed most, most first.
@@ -255,6 +256,7 @@ class Report:
     verdicts: Sequence[str]
     cells: Mapping[tuple[int, str], Summary]
     deltas: Mapping[tuple[int, str], Delta]
+    against: Mapping[int, int]
     latex: str
     markdown: str
     slices: Sequence[Slice]

@@ -110,8 +110,17 @@ def _all_metrics(report: Report) -> list[Metric]:
 
 def _side_head(report: Report, at: int, scope: str) -> Markup:
     dot = h("i", style=f"background:var(--s{at % 8})")
-    under = h("div", "baseline", class_="coverage") if at == 0 else None
+    told = _place_in_comparison(report, at)
+    under = h("div", told, class_="coverage") if told else None
     return h("th", dot, report.sides[at].name, under, scope=scope, class_="number" if scope == "col" else None)
+
+
+def _place_in_comparison(report: Report, at: int) -> str:
+    """Whether a side is a baseline; where there are several, which one is its own."""
+    baselines = set(report.against.values()) or {0}
+    if at in baselines:
+        return "baseline"
+    return f"against {report.sides[report.against[at]].name}" if len(baselines) > 1 else ""
 
 
 def _metric_head(metric: Metric, scope: str) -> Markup:
