@@ -80,6 +80,16 @@ def choose_device(asked: str, *, dtype: str) -> Any:
     return torch.device(f"{kind}:{int(number)}" if number else kind)
 
 
+def require_device(asked: str) -> None:
+    """Refuses a device by name that this machine lacks; "auto" and "cpu" are always there, and need no torch.
+
+    Raises:
+        DeviceError: as `choose_device`.
+    """
+    if asked == "mps" or (asked.startswith("cuda") and asked != "cuda:all"):
+        choose_device(asked, dtype="float32")
+
+
 def _check_cuda(asked: str, number: str) -> None:
     import torch
 

@@ -115,7 +115,9 @@ def dry_run(config: RunConfig, *, source: SampleSource | None = None) -> DryRun:
     source = source if source is not None else config_source(config)
     source.check()
     try:
-        plan = make_plan(config.model_copy(update={"offline": True}), samples=source if source.replayable else None)
+        # Plans are made where jobs are sent off from too, on machines without their GPU.
+        settings = config.model_copy(update={"offline": True, "device": "auto"})
+        plan = make_plan(settings, samples=source if source.replayable else None)
     except WeightsMissingError:
         return _without_weights(config, source)
     out = config.out or str(default_out(config, plan))

@@ -11,6 +11,7 @@ from beholder._errors import OptionError
 from beholder._hashing import hash_json
 from beholder._identity import MetricSpec, format_value, parse_spec
 from beholder.backends.base import LoadOptions, ResolvedModel
+from beholder.backends.devices import require_device
 from beholder.backends.kinds import Kind, kind_of
 from beholder.manifest.columns import canonical_name
 from beholder.manifest.schema import Sample
@@ -289,8 +290,11 @@ def make_plan(
 
     Raises:
         UserError: metrics that do not go together, or a model that cannot serve.
+        DeviceError: a device that this machine does not have.
         WeightsMissingError: weights that are nowhere to be found, those of all models in one message.
     """
+    if config.engine == "local":  # on a cluster its machines count
+        require_device(config.device)  # also where every feature is stored, and before weights are fetched
     resolve = resolve or _pool_resolver(config)
     made = _asked_metrics(config, metrics)
     if samples is not None:
