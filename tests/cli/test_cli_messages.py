@@ -179,3 +179,14 @@ def test_an_output_that_nobody_reads_is_no_gate_that_failed() -> None:
     done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True)
     os.close(writes)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_cache_that_cannot_be_written_stops_a_run_and_no_quick_look(
+    beholder: Cli, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BEHOLDER_CACHE", str(data / "below a file"))
+    stopped = beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "a")
+    assert stopped.exit_code == 2
+    assert "Name another with --store, or set BEHOLDER_CACHE." in stopped.stderr
+    assert beholder("score", "out/good/1.png", "--text", "x", "--model", FAKE).exit_code == 0
+    assert beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "a", "--store", "other").exit_code == 0

@@ -90,7 +90,8 @@ class Index:
             raise StoreError(
                 f"the index of the feature store {self._folder} must take new rows",
                 got=str(error),
-                fix="Free some disk space or end the process that holds it, then run the same command again",
+                fix="Free some disk space, end the process that holds it, or name another store with --store, then run "
+                "the same command again",
             ) from error
 
     def _read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
