@@ -24,9 +24,12 @@ the status of a row.
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+_ERROR_NUMBER = re.compile(r"\[(?:Errno|WinError) -?\d+\] ")
 
 
 class BeholderError(Exception):
@@ -54,7 +57,8 @@ class UserError(BeholderError):
     def __str__(self) -> str:
         text = self.must.rstrip(".")
         if self.got is not None:
-            text += f"; got {self.got}"
+            # What a system calls its error by says nothing to people: "[Errno 2] No such file …".
+            text += f"; got {_ERROR_NUMBER.sub('', self.got)}"
         text += "."
         if self.fix:
             text += f" {self.fix.rstrip('.')}."

@@ -155,7 +155,11 @@ def protocol_metrics(
     texts = [item.identity if isinstance(item, SampleMetric) else item for item in asked]
     named = protocol.metrics(texts, only=only, model=model)
     if not named:
-        raise OptionError("a protocol needs at least one metric", got="only=True without metrics", fix="Name one")
+        raise OptionError(
+            "a protocol needs at least one metric",
+            got="--only (only=True) without -m",
+            fix="Name one: -m METRIC (metrics=)",
+        )
     return [objects.get(text, text) for text in named], objects
 
 

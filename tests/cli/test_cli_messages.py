@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 FAKE = "fake:dim=16"
@@ -190,3 +191,53 @@ def test_a_cache_that_cannot_be_written_stops_a_run_and_no_quick_look(
     assert "Name another with --store, or set BEHOLDER_CACHE." in stopped.stderr
     assert beholder("score", "out/good/1.png", "--text", "x", "--model", FAKE).exit_code == 0
     assert beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "a", "--store", "other").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("run", "two.csv", "-m", "clip_score"), "give it another name: --map image=other_image (mapping=)"),
+        (("run", "none.csv", "-m", "clip_score"), "or be mapped to it with --map COLUMN=output (mapping=)"),
+        (("run", "samples.jsonl", "-m", "clip_score", "--map", "foo=prompt"), "foo: --map (mapping=) names a column"),
+        (("validate", "p.txt"), "--prompts p.txt --outputs 'out/{prompt_id}_{seed}.png' (prompts=, outputs=)."),
+        (("bench", "genai-bench", ".", "--only"), "got --only (only=True) without -m. Name one: -m METRIC (metrics=)."),
+    ],
+)
+def test_messages_name_the_flag_and_the_argument(beholder: Cli, data: Path, args: tuple[str, ...], told: str) -> None:
+    Path("two.csv").write_text("output,image,prompt\nout/good/1.png,out/good/1.png,red\n")
+    Path("none.csv").write_text("place,prompt\nout/good/1.png,red\n")
+    Path("p.txt").write_text("a cat\n")
+    result = beholder(*args)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_no_message_shows_the_number_of_an_error(beholder: Cli, data: Path) -> None:
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "a")
+    for args in (
+        ("show", "nowhere"),
+        ("agree", "a", "--human", "none.csv"),
+        ("run", data, "-m", "clip_score", "--model", FAKE, "--store", data / "s"),
+        ("attributes", "--real", "out/good", "--gen", "out/bad", "--attributes", "none.txt"),
+    ):
+        result = beholder(*args)
+        assert result.exit_code == 2, args
+        assert "Errno" not in result.stderr
+
+
+def test_what_a_model_of_two_parts_lacks_is_told_one_below_the_other(beholder: Cli, data: Path) -> None:
+    rows = [{"output": "out/good/1.png", "prompt": "x", "references": ["out/good/2.png"], "class_label": ["cat"]}]
+    data.write_text(json.dumps(rows[0]) + "\n")
+    result = beholder("run", data, "-m", "nexus_score", "--offline")
+    assert result.exit_code == 2
+    head = "yolo-world-v2-l-image needs its checkpoint and the CLIP that embeds examples; got neither."
+    assert f"\n{head} WORLDFOUNDRY_YOLO_WORLD_CKPT names the file" in result.stderr
+    assert "\n\nthe weights of yolo-world-v2-l-image must be on this machine (licence: GPL-3.0); got" in result.stderr
+    assert all(line.count("; got ") <= 1 for line in result.stderr.splitlines())
+
+
+def test_statistics_that_cannot_be_are_told_with_one_got(beholder: Cli, data: Path) -> None:
+    np.savez("s.npz", mu=np.zeros(2), sigma=np.array([[1.0, 0.5], [0.0, 1.0]]))
+    result = beholder("run", data, "-m", "fd(model=fake:dim=2)", "--real", "s.npz")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: in the statistics of s.npz a covariance must be symmetric; got one that is not.\n"

@@ -181,7 +181,7 @@ def test_what_is_not_there_or_not_understood(write, tmp_path):
         open_source(write("m.xlsx", "x"))
     with pytest.raises(UserError, match="must be one of"):
         open_source(3)
-    with pytest.raises(UserError, match="Give the outputs too"):
+    with pytest.raises(UserError, match=r"Prompts go with outputs: --prompts .*p\.txt --outputs 'out/"):
         open_source(write("p.txt", "a cat\n"))
 
 

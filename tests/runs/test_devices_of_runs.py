@@ -32,7 +32,7 @@ def test_a_run_whose_features_are_all_stored_is_refused_too(tmp_path: Path, devi
     data = write_set(tmp_path, 4)
     given = {"metrics": ["clip_score"], "model": "fake", "store": str(tmp_path / "store")}
     assert beholder.evaluate(str(data), out=str(tmp_path / "one"), **given).n == 4
-    with pytest.raises(DeviceError, match=rf'device .{device}. needs an? .*GPU.*Use device="auto"'):
+    with pytest.raises(DeviceError, match=rf"device .{device}. needs an? .*GPU.*Use device auto"):
         beholder.evaluate(str(data), out=str(tmp_path / "two"), device=device, **given)
     assert not (tmp_path / "two").exists()
 

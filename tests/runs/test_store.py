@@ -213,7 +213,7 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(module, "write_atomic", full)
         fill(store, [2])
-        with pytest.raises(StoreError, match="No space left.*another store with --store"):
+        with pytest.raises(StoreError, match=r"No space left.*another store with --store"):
             store.flush()
     store.flush()
     assert store.has(space, [key(1), key(2)]) == {key(1), key(2)}
@@ -223,7 +223,7 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path, monkeypa
 def test_an_index_that_takes_no_rows_names_another_store(tmp_path: Path) -> None:
     store = FeatureStore(tmp_path)
     store._index.db.execute("pragma query_only=on")  # as on a file system that was mounted anew, to be read only
-    with pytest.raises(StoreError, match="attempt to write a readonly database.*another store with --store"):
+    with pytest.raises(StoreError, match=r"attempt to write a readonly database.*another store with --store"):
         fill(store, [1])
     store.close()
 

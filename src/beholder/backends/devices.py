@@ -69,7 +69,7 @@ def choose_device(asked: str, *, dtype: str) -> Any:
         raise DeviceError(
             'device "mps" needs an Apple GPU and a torch build that supports it',
             got="none on this machine",
-            fix='Use device="auto" or device="cpu"',
+            fix="Use device auto or cpu",
         )
     if kind == "cpu" and dtype == "float16":
         raise DeviceError(
@@ -99,7 +99,7 @@ def _check_cuda(asked: str, number: str) -> None:
         raise DeviceError(
             f"device {asked!r} needs a CUDA GPU",
             got=f"a machine without one ({why})",
-            fix='Use device="auto" or device="cpu", or install a CUDA build of torch',
+            fix="Use device auto or cpu, or install a CUDA build of torch",
         )
     count = torch.cuda.device_count()
     if number and int(number) >= count:

@@ -127,8 +127,9 @@ def _find_both(parsed: ModelName, card: ModelCard, options: LoadOptions) -> tupl
     if told:
         raise WeightsMissingError(
             f"{parsed.asked} needs its checkpoint and the CLIP that embeds examples",
-            got="; ".join(str(error) for error in told),
-            fix=f"{CKPT_VARIABLE} names the file {YOLO_FILE}, {CLIP_VARIABLE} the folder of {YOLO_CLIP_REPO}",
+            got="neither" if len(told) == 2 else "one of the two",
+            fix=f"{CKPT_VARIABLE} names the file {YOLO_FILE}, {CLIP_VARIABLE} the folder of {YOLO_CLIP_REPO}:\n\n"
+            + "\n\n".join(map(str, told)),
         )
     return found["checkpoint"], clip
 

@@ -90,7 +90,7 @@ def resolve(columns: Sequence[str], mapping: Mapping[str, str] | None = None) ->
             chosen.setdefault(name, []).append(column)
     faults += [
         f"columns {' and '.join(map(repr, several))} both mean {name!r}; "
-        f"say which one does, for example mapping={{{several[-1]!r}: 'other_{several[-1]}'}} to keep the other apart"
+        f"to keep one of them apart, give it another name: --map {several[-1]}=other_{several[-1]} (mapping=)"
         for name, several in chosen.items()
         if len(several) > 1
     ]

@@ -33,8 +33,9 @@ UNDERSTOOD = (
     "(with metadata.csv, .jsonl or .parquet, with a .txt beside each picture, or bare), a .tar in WebDataset's form, "
     "a picture, a data frame (pandas, polars, pyarrow, datasets), a list or iterator of dicts, Samples or pictures, "
     "a dict of columns, "
-    "or prompts= with outputs='out/{method}/{prompt_id}_{seed}.png'"
+    "or --prompts FILE with --outputs 'out/{method}/{prompt_id}_{seed}.png' (prompts=, outputs=)"
 )
+_TEMPLATE = "out/{prompt_id}_{seed}.png"
 _FILE_READERS: Mapping[str, type[Any]] = {
     ".jsonl": JsonlReader,
     ".ndjson": JsonlReader,
@@ -118,7 +119,9 @@ def _path_reader(location: str, *, base: str | None, allow_extra: bool) -> RowRe
         return _FILE_READERS[suffix](location)  # type: ignore[no-any-return]
     if is_media(location):
         return ListReader([location], name=location)
-    fix = "Give the outputs too: outputs='out/{prompt_id}_{seed}.png'" if suffix == ".txt" else None
+    fix = None
+    if suffix == ".txt":
+        fix = f"Prompts go with outputs: --prompts {location} --outputs '{_TEMPLATE}' (prompts=, outputs=)"
     raise UserError(f"the input must be one of: {UNDERSTOOD}", got=location, fix=fix)
 
 
@@ -136,7 +139,7 @@ def _folder_with_prompts(data: Any, prompts: Any, allow_extra: bool) -> RowReade
         raise OptionError(
             "prompts= goes with outputs= or with a folder of outputs",
             got=f"data={describe(data)}",
-            fix="Write outputs='out/{prompt_id}_{seed}.png'",
+            fix=f"Write outputs='{_TEMPLATE}'",
         )
     folder = os.fspath(data)
     if not os.path.isdir(folder):

@@ -117,11 +117,11 @@ class RowAdapter:
         for column in sorted(set(self._mapping) - self._seen):
             near = difflib.get_close_matches(column, sorted(self._seen), n=3)
             hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are {_listed(self._seen)}"
-            yield Fault(f"the mapping names a column that is not there{hint}", where=column)
+            yield Fault(f"--map (mapping=) names a column that is not there{hint}", where=column)
         if self._plans and not self._output_seen:
             yield Fault(
                 "no column names the generated file; it must be called 'output' (or image, image_path, file_name, gen "
-                f"…), or be mapped to it; there are {_listed(self._seen)}"
+                f"…), or be mapped to it with --map COLUMN=output (mapping=); there are {_listed(self._seen)}"
             )
 
     def _plan(self, cells: Mapping[str, Any], row: int, faults: list[Fault]) -> Resolution:

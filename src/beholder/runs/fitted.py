@@ -77,7 +77,7 @@ def read_fitted(path: str | Path) -> FittedFile:
     try:
         check_fit(fit)
     except OptionError as error:
-        raise UserError(f"the statistics in {path} must be a mean and a covariance", got=str(error)) from error
+        raise UserError(f"in the statistics of {path} {error.must}", got=error.got) from error
     return FittedFile(FittedSet(fit, n), about if isinstance(about, dict) else {})
 
 

@@ -286,8 +286,8 @@ class FeatureStore:
             raise StoreError(
                 f"the feature store {self.folder} must take new shards",
                 got=str(error),
-                fix="Free some disk space, or name another store with --store, then run the same command again: nothing "
-                "that was written is lost",
+                fix="Free some disk space, or name another store with --store, then run the same command again: "
+                "nothing that was written is lost",
             ) from error
         return name, hash_bytes(data), len(data)
 
