@@ -241,3 +241,30 @@ def test_statistics_that_cannot_be_are_told_with_one_got(beholder: Cli, data: Pa
     result = beholder("run", data, "-m", "fd(model=fake:dim=2)", "--real", "s.npz")
     assert result.exit_code == 2
     assert result.stderr == "Error: in the statistics of s.npz a covariance must be symmetric; got one that is not.\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("show",), ("compare", "demo/run"), ("report", "-o", "r.html"), ("verify",), ("grid",), ("run", "--like")],
+    ids=lambda command: command[0],
+)
+def test_a_folder_above_a_run_names_the_run(beholder: Cli, data: Path, command: tuple[str, ...]) -> None:
+    beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", "demo/run")
+    result = beholder(*command, "demo")
+    assert result.exit_code == 2
+    assert "got demo" in result.stderr
+    assert "Name the run in it: demo/run." in result.stderr
+
+
+def test_a_folder_that_is_no_run_is_told_why(beholder: Cli, data: Path) -> None:
+    for name in "abcd":
+        (Path("demo") / name).mkdir(parents=True)
+        (Path("demo") / name / "run.json").write_text("{}")
+    (Path("o") / "parts" / "0-of-2").mkdir(parents=True)
+    told = {name: beholder("show", name).stderr for name in ("demo", "out", "samples.jsonl", "nowhere", "o", "demo/a")}
+    assert "got demo, which holds none. Name one of the runs in it: demo/a, demo/b, demo/c and 1 more." in told["demo"]
+    assert "got out, which holds none. Name a folder that `beholder run` made." in told["out"]
+    assert "got samples.jsonl, which is a file." in told["samples.jsonl"]
+    assert "got nowhere, which is not there." in told["nowhere"]
+    assert "got o, which holds none. Its shards are not joined yet: beholder merge o." in told["o"]
+    assert "got demo/a (run.json lacks what a run's header holds: asked, " in told["demo/a"]

@@ -16,6 +16,7 @@ from beholder.backends.api.budget import Price
 from beholder.backends.api.options import ApiOptions
 from beholder.backends.devices import DTYPES
 from beholder.media.base import DecodeOptions
+from beholder.runs.run_json import run_instead
 from beholder.runs.shards import parse_shard
 
 if sys.version_info >= (3, 11):
@@ -284,7 +285,5 @@ def settings_like(run: str | Path) -> dict[str, Any]:
     try:
         asked = json.loads(path.read_text(encoding="utf-8"))["asked"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OptionError(
-            "--like needs a run folder", got=str(run), fix="Name a folder that `beholder run` made"
-        ) from error
+        raise OptionError("--like needs a run folder", got=str(run), fix=run_instead(Path(run))) from error
     return {name: asked[name] for name in IDENTITY_FIELDS if name in asked}

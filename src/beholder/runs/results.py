@@ -22,9 +22,8 @@ from beholder.runs.copies import with_copies
 from beholder.runs.journal import Journal
 from beholder.runs.plan import key_name
 from beholder.runs.rows import conform, unify
+from beholder.runs.run_json import read_run_json
 from beholder.runs.summarising import Summaries
-
-_HEADER = {"asked", "metrics", "notices", "schema", "status"}
 
 
 class Run:
@@ -39,16 +38,7 @@ class Run:
         self.path = Path(path)
         self._own = dict(metrics or {})
         self._groups: dict[tuple[str, ...], list[Summary]] = {}
-        try:
-            self.header: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-            if not isinstance(self.header, dict) or not self.header.keys() >= _HEADER:
-                raise ValueError(f"run.json lacks what a run's header holds: {', '.join(sorted(_HEADER))}")
-        except (OSError, ValueError) as error:
-            raise UserError(
-                "a run is a folder with a run.json that can be read",
-                got=f"{path} ({error})",
-                fix="Name a folder that `beholder run` made",
-            ) from error
+        self.header: dict[str, Any] = read_run_json(self.path)
 
     def __repr__(self) -> str:
         metrics = ", ".join(self.labels)
