@@ -113,6 +113,7 @@ def test_a_narrow_terminal_cuts_no_number(run: AttributeRun) -> None:
     sets, rows = run.sets.to_pylist(), run.attributes.to_pylist()
     whole, narrow = attributes_text(run.header, sets, rows), attributes_text(run.header, sets, rows, width=80)
     assert "an interval may even leave its value out" in whole
+    assert "Twice the null mean (_null_mean) taken from both ends" in whole
     for one in sets:
         assert f"{one['mar_mean']:.3g}" in narrow
         assert f"{one['mar_mean_high']:.3g}]" in narrow

@@ -37,8 +37,9 @@ def attributes_text(
     lines += [
         *_remarks(sets, rows),
         "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference.",
-        "SaD and PaD cannot be below 0, so draws of them lie high: an interval may even leave its value out. Read the "
-        "value beside its null.",
+        "SaD and PaD cannot be below 0, so draws of them lie high: an interval may even leave its value out, that of a "
+        "mean most of all. Read the value beside its null. Twice the null mean (_null_mean) taken from both ends gives "
+        "an interval of the corrected value (_corrected).",
         "*: significant at 5 % after Benjamini-Hochberg over the attributes.",
     ]
     if settings["density"] == "gaussian":

@@ -124,7 +124,8 @@ def draw_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings)
         By name: "sad", "mean_difference" (generated − reference), "w1", "jsd" (C,); "pad", "dependence" (pairs,);
         "sad_mean", "pad_mean", "dependence_mean" (). Bootstrap: both sets are drawn by themselves. Null: labels are
         reshuffled over the pooled images; p compares reshuffles with the sets as they are, both on the grids of the
-        draws. The bootstrap of a KL lies too high, since a KL is never negative: see `corrected`.
+        draws. The bootstrap of a KL lies too high by twice the bias of the KL, about `null_mean`:
+        ends less 2 · `null_mean` belong to `corrected`.
 
     Raises:
         OptionError: sets of fewer than three images.
