@@ -160,6 +160,8 @@ def test_attributes_are_data_not_pictures(tmp_path: Path) -> None:
     assert (move["x"], move["y"], move["dx"], move["dy"]) == pytest.approx((0.25, 0.5, 0.5, 0.0))
     found = cells(one["table"], "a cat")
     assert found[column(one["table"], "prevalence ref → gen") - 1]["t"] == "25 → 50 %"
+    told = report.views[0].data["ranking"]["notes"]
+    assert "Twice the null mean (_null_mean) taken from both ends" in told[1]
 
 
 def test_attributes_have_a_page_of_their_own(tmp_path: Path) -> None:

@@ -12,6 +12,12 @@ from beholder.report.visible import visible
 
 Row = Mapping[str, Any]
 SHOWN = 15
+DIVERGENCES_LIE_HIGH = (
+    "SaD and PaD cannot be below 0, so draws of them lie high: an interval may even leave its value out, that of a "
+    "mean most of all. Read the value beside its null. Twice the null mean (_null_mean) taken from both ends gives "
+    "an interval of the corrected value (_corrected)."
+)
+"""What to know of the intervals; measured in docs/attributes.md."""
 
 
 def attributes_json(header: Mapping[str, Any], sets: Sequence[Row], rows: Sequence[Row]) -> dict[str, Any]:
@@ -37,9 +43,7 @@ def attributes_text(
     lines += [
         *_remarks(sets, rows),
         "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference.",
-        "SaD and PaD cannot be below 0, so draws of them lie high: an interval may even leave its value out, that of a "
-        "mean most of all. Read the value beside its null. Twice the null mean (_null_mean) taken from both ends gives "
-        "an interval of the corrected value (_corrected).",
+        DIVERGENCES_LIE_HIGH,
         "*: significant at 5 % after Benjamini-Hochberg over the attributes.",
     ]
     if settings["density"] == "gaussian":

@@ -12,6 +12,7 @@ import numpy as np
 from beholder._errors import UserError
 from beholder.attributing.files import AttributeRun
 from beholder.functional.placement import excess, shares
+from beholder.report.attributes import DIVERGENCES_LIE_HIGH
 from beholder.report.html.data import View
 from beholder.report.palettes import DIVERGING, SEQUENTIAL, palette
 from beholder.reporting.views.cells import estimate_cell, finite, number_cell, plain_table
@@ -65,7 +66,10 @@ def _ranking(sets: Sequence[_Row]) -> dict[str, Any]:
          _count(row.get("n_gen"))]
         for row in sets
     ]  # fmt: skip
-    notes = ["Null level: what a value stays under by chance in 95 % of cases when nothing differs."]
+    notes = [
+        "Null level: what a value stays under by chance in 95 % of cases when nothing differs.",
+        DIVERGENCES_LIE_HIGH,
+    ]
     return plain_table("Sets, the nearest to the reference first", heads, lines, notes=notes)
 
 
@@ -84,10 +88,10 @@ def _count(value: Any, of: Any = None) -> dict[str, Any]:
 
 
 def _tested(row: _Row, name: str) -> str:
-    """Null level, p and q in words."""
+    """Null mean and level, p and q in words."""
     told = [
         (f"{word} {found:.3g}")
-        for word, end in (("null level", "_null_level"), ("p", "_p"), ("q", "_q"))
+        for word, end in (("null mean", "_null_mean"), ("null level", "_null_level"), ("p", "_p"), ("q", "_q"))
         if (found := finite(row.get(f"{name}{end}"))) is not None
     ]
     return ", ".join(told)
