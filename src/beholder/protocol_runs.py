@@ -22,13 +22,15 @@ from beholder.protocols.results import Results
 from beholder.records import Summary
 from beholder.runs.config import RunConfig, make_config
 from beholder.runs.plan import score_names
-from beholder.runs.progress import Progress
+from beholder.runs.progress import NoProgress, Progress
 from beholder.runs.results import Run
 from beholder.runs.session import execute
 from beholder.runs.store import write_atomic
 
 FILE = "protocol.json"
 """What a protocol adds to a run folder: its tables."""
+_TOLD = 3
+"""Faults of rows that are told before a run; `check_data` lists all."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,9 @@ def run_protocol(
         progress: who is told.
     """
     source = protocol.source(data, mapping=config.mapping or None, allow_extra=config.allow_extra)
+    source.check()
+    for text in _found_in(protocol, source):
+        (progress or NoProgress()).notice(text)
     run = execute(config, metrics=metrics, source=source, progress=progress)
     # Until the new tables are whole there are none: those of older scores must not be taken for these.
     (run.path / FILE).unlink(missing_ok=True)
@@ -191,6 +196,22 @@ def run_protocol(
     text = json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(run.path / FILE, text.encode())
     return ProtocolRun(run, results)
+
+
+def _found_in(protocol: Protocol, source: SampleSource) -> list[str]:
+    """What a protocol misses in its data, in a few lines: told first, since weights of gigabytes may be asked for next.
+
+    Faults of rows cost their rows and stop nothing.
+    """
+    if not source.replayable:
+        return []
+    found = protocol.examine(iter(source))
+    faults = [str(fault) for fault in found.faults]
+    if len(faults) > _TOLD:
+        faults = [*faults[:_TOLD], f"{len(faults) - _TOLD} more faults of rows"]
+    if faults:
+        faults[-1] += f". All of them: beholder validate DATA --protocol {protocol.info.name}"
+    return [*faults, *found.warnings]
 
 
 def make_results(protocol: Protocol, run: Run, *, own: Mapping[str, SampleMetric] | None = None) -> Results:
