@@ -87,7 +87,7 @@ def test_no_value_is_masked_and_says_why(files: dict[str, str]) -> None:
     table = beholder.score("clip_score", images=[files["cat"], "gone.png"], texts=["a cat", " "], model="pets")
     assert table.matrix.mask.tolist() == [[False, True], [True, True]]
     statuses = [row.score.status.value for row in table]
-    assert statuses == ["ok", "empty_prompt", "missing", "empty_prompt"]
+    assert statuses == ["ok", "empty_prompt", "missing", "missing"]
     assert all(row.score.reason for row in table if row.score.value is None)
     with pytest.raises(UserError, match="missing"):
         float(beholder.score("clip_score", images="gone.png", texts="a cat", model="pets"))
