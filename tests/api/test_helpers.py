@@ -97,7 +97,9 @@ def test_the_pages_lines_as_they_are_typed(
         "load_model",
         lambda model, device: stand_ins[model.asked] if model.asked in stand_ins else load(model, device="cpu"),
     )
-    monkeypatch.setattr("beholder.backends.devices.choose_device", lambda *_, **__: "cuda")
+    # Not `choose_device`: a module that is first imported meanwhile would keep another one for good.
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
 
     score = compute_facescore("outputs/face.png", device="cuda")
     print(score)  # noqa: T201

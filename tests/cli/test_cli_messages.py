@@ -128,12 +128,12 @@ def test_nothing_that_a_manifest_says_acts_on_the_terminal(beholder: Cli, data: 
 
 
 def test_what_could_not_be_paired_has_no_verdict(beholder: Cli, data: Path) -> None:
-    """Two runs of both methods: seeds are shared by a method with itself only, so methods do not pair."""
+    """Two runs of both methods, and seeds that a method shares with itself only."""
     rows = [json.loads(line) | {"seed": at} for at, line in enumerate(data.read_text().splitlines())]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     for name in "ab":
         beholder("run", data, "-m", "clip_score", "--model", FAKE, "-o", name)
-    done = beholder("compare", "a", "b")
+    done = beholder("compare", "a", "b", "--baseline", "a:good")
     assert done.exit_code == 0, done.stderr
     assert "inconclusive" not in done.stdout
     assert "against a:good, of 1 metric: nothing to compare on 1." in done.stdout
