@@ -36,14 +36,14 @@ class Coverage:
         truth: the true divergence.
         value: mean of the values.
         percentile: share of data sets whose interval holds the truth.
-        moved: the same after both ends were moved down by twice the null mean, and cut at 0.
+        corrected: the same of the interval of the corrected value.
         own: share of data sets whose interval holds their own value.
     """
 
     truth: float
     value: float
     percentile: float
-    moved: float
+    corrected: float
     own: float
 
 
@@ -68,24 +68,22 @@ def measure(case: tuple[float, float, float], n: int, repetitions: int) -> dict[
         judged = judge_scores(ref, gen, ScoreSettings(companions=False, seed=seed))
         for name, own in rows.items():
             one, truth = judged[name], truths[name[:3]]
-            value, low, high, null = (
-                float(np.ravel(part)[0]) for part in (one.value, one.low, one.high, one.null_mean) if part is not None
-            )
-            moved = max(low - 2 * null, 0.0) <= truth <= max(high - 2 * null, 0.0)
-            own.append((truth, value, low <= truth <= high, moved, low <= value <= high))
+            parts = (one.value, one.low, one.high, one.corrected_low, one.corrected_high)
+            value, low, high, first, last = (float(np.ravel(part)[0]) for part in parts if part is not None)
+            own.append((truth, value, low <= truth <= high, first <= truth <= last, low <= value <= high))
     return {name: Coverage(*map(float, np.mean(own, axis=0))) for name, own in rows.items()}
 
 
 def main() -> None:
     repetitions, *sizes = [int(text) for text in sys.argv[1:]] or [200]
     titles = ("images a set", "difference", "statistic", "truth", "mean value", "interval holds the truth",
-              "moved down", "interval holds its value")  # fmt: skip
+              "corrected one holds it", "interval holds its value")  # fmt: skip
     write(titles)
     write(["---"] * len(titles))
     for n in sizes or (100, 500):
         for label, case in CASES.items():
             for name, found in measure(case, n, repetitions).items():
-                shares = [f"{100 * share:.0f} %" for share in (found.percentile, found.moved, found.own)]
+                shares = [f"{100 * share:.0f} %" for share in (found.percentile, found.corrected, found.own)]
                 write([str(n), label, NAMES[name], f"{found.truth:.3f}", f"{found.value:.3f}", *shares])
 
 

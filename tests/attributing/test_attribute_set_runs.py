@@ -62,6 +62,10 @@ def test_the_numbers_are_those_of_the_attribute_command(
     notes = {row.label: row.note for row in run.summary if row.aggregate == "set"}
     assert "largest: a cat" in notes["sad"]
     assert f"null level {summary['sad_mean_null_level']:.4g} (95%)" in notes["sad"]
+    for name in ("sad", "pad"):
+        value, low, high = (summary[f"{name}_mean_corrected{end}"] for end in ("", "_low", "_high"))
+        assert f"corrected {value:.4g} [{low:.4g}, {high:.4g}]" in notes[name]
+    assert not any("corrected" in notes[name] for name in ("dependence", "r_sad", "placement", "regional_kl"))
 
 
 def test_parts_give_the_numbers_of_one_process(sets: dict[str, str], tmp_path: Path) -> None:

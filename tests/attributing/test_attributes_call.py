@@ -80,6 +80,13 @@ def test_tables(run: AttributeRun) -> None:
         for name in ("sad", "w1", "jsd", "mean_difference", "mar", "level", "mar_shape"):
             for part in ("", "_low", "_high", "_null_mean", "_null_level", "_p", "_corrected"):
                 assert np.isfinite(row[name + part])
+        assert row["sad_corrected_low"] <= row["sad_corrected"] <= row["sad_corrected_high"]
+        moved = [row[f"sad_{end}"] - 2 * row["sad_null_mean"] for end in ("low", "high")]
+        assert row["sad_corrected_high"] == max(0.0, moved[1], row["sad_corrected"])
+        assert row["sad_corrected_low"] == min(max(0.0, moved[0]), row["sad_corrected"])
+    for one in run.sets.to_pylist():
+        for name in ("sad_mean", "pad_mean", "sad_mean_relevant"):
+            assert one[f"{name}_corrected_low"] <= one[f"{name}_corrected"] <= one[f"{name}_corrected_high"]
     far = rows[0]
     assert far["mean_difference"] > 0.2
     assert far["sad"] > far["sad_null_level"]
@@ -101,7 +108,9 @@ def test_means_over_attributes_are_printed_with_their_intervals(run: AttributeRu
     text = attributes_text(run.header, sets, rows)
     for one in sets:
         line = next(line for line in text.splitlines() if line.split()[:2] == [str(one["rank"]), one["set"]])
-        assert line.count("[") == 3, "SaD, PaD and MAR"
+        assert line.count("[") == 5, "SaD, PaD, both corrected, and MAR"
+        for name in ("sad_mean_corrected", "pad_mean_corrected"):
+            assert f"{one[name]:.3g} [{one[f'{name}_low']:.3g}, {one[f'{name}_high']:.3g}]" in line
         mine = [row["mar"] for row in rows if row["set"] == one["set"] and row["mar"] is not None]
         assert one["mar_mean"] == pytest.approx(sum(mine) / len(mine))
         assert f"[{one['mar_mean_low']:.3g}, {one['mar_mean_high']:.3g}]" in line
@@ -113,14 +122,26 @@ def test_a_narrow_terminal_cuts_no_number(run: AttributeRun) -> None:
     sets, rows = run.sets.to_pylist(), run.attributes.to_pylist()
     whole, narrow = attributes_text(run.header, sets, rows), attributes_text(run.header, sets, rows, width=80)
     assert "an interval may even leave its value out" in whole
-    assert "Twice the null mean (_null_mean) taken from both ends" in whole
+    assert "both ends less twice that, cut at 0 (_corrected_low, _corrected_high" in whole
+    assert "\nSaD corrected   " in narrow, "blocks have room for it"
     for one in sets:
         assert f"{one['mar_mean']:.3g}" in narrow
         assert f"{one['mar_mean_high']:.3g}]" in narrow
-        assert f"\nimages   {one['n_gen']}\n" in narrow
+        assert f"\nimages          {one['n_gen']}\n" in narrow
     long = [dict(one, set=f"{'x' * 40}{at}") for at, one in enumerate(sets)]
     shown = attributes_text(run.header, long, [])
     assert all(one["set"] in shown for one in long)
+
+
+def test_corrected_values_stand_where_there_is_room(run: AttributeRun) -> None:
+    sets, rows = run.sets.to_pylist(), run.attributes.to_pylist()
+    wide = attributes_text(run.header, sets, rows, width=200)
+    assert wide.count("SaD corrected") == 3, "of the sets, and of each one's attributes"
+    fewer = attributes_text(run.header, sets, rows, width=130)
+    assert "SaD corrected" not in fewer
+    assert "\nattribute   a cat" not in fewer, "tables all the same, no blocks"
+    older = [{name: value for name, value in row.items() if "corrected_" not in name} for row in (*sets, *rows)]
+    assert "SaD corrected" not in attributes_text(run.header, older[: len(sets)], older[len(sets) :])
 
 
 def test_means_of_maps_over_attributes_have_intervals(run: AttributeRun) -> None:
@@ -186,9 +207,12 @@ def test_other_settings_reuse_the_features(
         assert all(np.isfinite(row["sad"]) for row in rows)
         if name == "kde":
             assert all(np.isfinite(row["pad_low"]) for row in made.pairs.to_pylist())
+            assert all(row["sad_corrected_low"] is None for row in rows)
+            told = attributes_text(made.header, made.sets.to_pylist(), rows)
+            assert "Corrected values by kernels have no interval" in told
         if name == "scaled":
             plain = [row for row in run.attributes.to_pylist() if row["set"] == "far"]
-            for part in ("", "_low", "_null_level"):
+            for part in ("", "_low", "_null_level", "_corrected_low", "_corrected_high"):
                 assert [row[f"sad{part}"] / 1000 for row in rows] == pytest.approx([row[f"sad{part}"] for row in plain])
             assert rows[0]["w1"] == plain[0]["w1"]
             assert (rows[0]["map_null"], plain[0]["map_null"]) == ("centred-bootstrap", "permutation")
@@ -276,6 +300,9 @@ def test_by_class(sets: dict[str, Path], store: str, tmp_path: Path) -> None:
         widths = [row[f"{name}_high"] - row[f"{name}_low"] for row in have]
         assert whole[f"{name}_mean_high"] - whole[f"{name}_mean_low"] < 1.1 * np.mean(widths)
     assert whole["sad_mean_relevant_low"] < whole["sad_mean_relevant_high"]
+    for name in ("sad_mean", "sad_mean_relevant"):
+        assert whole[f"{name}_corrected_low"] <= whole[f"{name}_corrected"] <= whole[f"{name}_corrected_high"]
+    assert whole["pad_mean_corrected_low"] is None
 
 
 def test_what_is_refused(sets: dict[str, Path], tmp_path: Path) -> None:

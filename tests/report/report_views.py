@@ -127,7 +127,9 @@ def attribute_folder(folder: Path, *, mark: str = "", model: str = "hf:openai/cl
     names = [f"a cat{mark}", f"a dog{mark}"]
     attributes = [{"set": f"sdxl{mark}", "attribute": name, "status": "ok", "n_ref": 9, "n_gen": 9, "irrelevant": False,
                    "sad": 0.5 if at == 0 else 0.02, "sad_low": 0.4 if at == 0 else 0.01,
-                   "sad_high": 0.7 if at == 0 else 0.05, "sad_null_level": 0.1, "sad_q": 0.001 if at == 0 else 0.6,
+                   "sad_high": 0.7 if at == 0 else 0.05, "sad_corrected": 0.45 if at == 0 else None,
+                   "sad_corrected_low": 0.3 if at == 0 else None, "sad_corrected_high": 0.6 if at == 0 else None,
+                   "sad_null_level": 0.1, "sad_q": 0.001 if at == 0 else 0.6,
                    "mean_difference": 0.25 if at == 0 else -0.01, "w1": 0.2, "jsd": 0.1, "mar": 0.3, "mar_q": 0.01,
                    "prevalence_ref": 0.25, "prevalence_gen": 0.5,
                    "placement_status": "ok" if at == 0 else "not_enough_evidence",
@@ -137,7 +139,8 @@ def attribute_folder(folder: Path, *, mark: str = "", model: str = "hf:openai/cl
     pairs = [{"set": f"sdxl{mark}", "first": names[0], "second": names[1], "pad": 0.75, "dependence": -0.25,
               "pad_q": 0.01, "dependence_q": 0.5}]  # fmt: skip
     sets = [{"rank": 1, "set": f"sdxl{mark}", "n_ref": 9, "n_gen": 9, "sad_mean": 0.26, "sad_mean_low": 0.2,
-             "sad_mean_high": 0.4, "sad_mean_null_level": 0.1, "pad_mean": 0.75, "mar_mean": 0.3,
+             "sad_mean_high": 0.4, "sad_mean_corrected": 0.21, "sad_mean_corrected_low": 0.1,
+             "sad_mean_corrected_high": 0.3, "sad_mean_null_level": 0.1, "pad_mean": 0.75, "mar_mean": 0.3,
              "significant_attributes": 1, "n_attributes": 2}]  # fmt: skip
     folder.mkdir(parents=True)
     for name, rows in (("attributes", attributes), ("pairs", pairs), ("sets", sets)):

@@ -161,7 +161,13 @@ def test_attributes_are_data_not_pictures(tmp_path: Path) -> None:
     found = cells(one["table"], "a cat")
     assert found[column(one["table"], "prevalence ref → gen") - 1]["t"] == "25 → 50 %"
     told = report.views[0].data["ranking"]["notes"]
-    assert "Twice the null mean (_null_mean) taken from both ends" in told[1]
+    assert "both ends less twice that, cut at 0 (_corrected_low, _corrected_high" in told[1]
+    assert found[column(one["table"], "SaD, corrected") - 1]["t"] == "0.45 [0.30, 0.60]"
+    assert one["attributes"][0]["tip"].endswith("corrected 0.45 [0.3, 0.6]")
+    assert "corrected" not in one["attributes"][1]["tip"], "made by an older version"
+    (whole,) = (row["cells"] for row in report.views[0].data["ranking"]["rows"])
+    assert whole[column(report.views[0].data["ranking"], "SaD, mean, corrected")]["t"] == "0.21 [0.10, 0.30]"
+    assert whole[column(report.views[0].data["ranking"], "PaD, mean, corrected")]["v"] is None
 
 
 def test_attributes_have_a_page_of_their_own(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from beholder.attributing.columns import CORRECTED, PAIRED, PARTS, PLACES, RELEVANCE, SINGLE, SIZES
+from beholder.attributing.columns import CORRECTED, PAIRED, PLACES, RELEVANCE, SINGLE, SIZES, parts_of
 from beholder.attributing.encode import EncodedSet
 from beholder.attributing.settings import AttributeSettings
 from beholder.functional.divergence import Direction, condition_numbers, pairs
@@ -130,7 +130,7 @@ def _add_sad_of_relevant(
     """Mean SAD over the attributes that are not flagged as irrelevant."""
     chosen = [one for row, one in zip(rows, drawn, strict=True) if not row.get("irrelevant")]
     if chosen:
-        mean = mean_of(chosen, score_settings(settings), apart=settings.by_class)
+        mean = mean_of(chosen, score_settings(settings), apart=settings.by_class, lies_high=True)
         _put(summary, "sad_mean_relevant", mean, None)
 
 
@@ -154,7 +154,8 @@ def _add_scores_by_class(
         have.append(row)
         drawn.append(draws["sad"].column(0))
     if drawn:
-        _put(summary, "sad_mean", mean_of(drawn, score_settings(settings), apart=True), None)
+        mean = mean_of(drawn, score_settings(settings), apart=True, lies_high=True)
+        _put(summary, "sad_mean", mean, None)
         _add_sad_of_relevant(summary, have, drawn, settings)
 
 
@@ -284,7 +285,7 @@ def _put(row: Row, name: str, judged: Judged, at: int | None) -> None:
         return float(values if at is None else values[at])
 
     row[name] = pick(judged.value)
-    row |= {f"{name}_{part}": pick(getattr(judged, part)) for part in PARTS}
+    row |= {f"{name}_{part}": pick(getattr(judged, part)) for part in parts_of(name)}
 
 
 def _adjust(rows: Sequence[Row], name: str) -> None:

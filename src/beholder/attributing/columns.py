@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from beholder.attributing.settings import AttributeSettings
 
 PARTS = ("low", "high", "null_mean", "null_level", "p", "corrected")
+LYING_HIGH = ("sad", "pad", "sad_mean", "pad_mean", "sad_mean_relevant")
+"""Statistics whose corrected value has an interval of its own."""
 SINGLE = ("sad", "mean_difference", "w1", "jsd")
 SIZES = ("mar", "level", "mar_shape")
 PLACES = ("jsd", "w1_x", "w1_y", "shift_x", "shift_y", "spread_ratio")
@@ -47,4 +49,13 @@ def table_columns(settings: AttributeSettings) -> dict[str, Columns]:
 
 def _judged(names: tuple[str, ...]) -> Columns:
     """A statistic and everything about it, as `analyse` puts them."""
-    return {column: _NUMBER for name in names for column in (name, *(f"{name}_{part}" for part in PARTS))}
+    return {column: _NUMBER for name in names for column in (name, *(f"{name}_{part}" for part in parts_of(name)))}
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """What is told of a statistic, by the ends of its columns' names.
+
+    >>> parts_of("sad")[-3:]
+    ('corrected', 'corrected_low', 'corrected_high')
+    """
+    return (*PARTS, "corrected_low", "corrected_high") if name in LYING_HIGH else PARTS

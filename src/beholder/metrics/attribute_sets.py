@@ -189,9 +189,10 @@ class ScoreSetMetric(AttributeSetMetric):
         if self.statistic != "sad":
             names = [f"{names[i]} + {names[j]}" for i, j in zip(*pairs(len(chosen)))]
         values = found[self.statistic].value
-        note = [tell_null(found[f"{self.statistic}_mean"], settings.level), name_largest(names, values)]
+        mean = found[f"{self.statistic}_mean"]
+        note = [tell_null(mean, settings.level), tell_corrected(mean), name_largest(names, values)]
         what = "attribute" if self.statistic == "sad" else "pair"
-        return mean_value(found[f"{self.statistic}_mean"], len(values), [*note, *self.remarks(real, gen)], what)
+        return mean_value(mean, len(values), [*note, *self.remarks(real, gen)], what)
 
     def chosen(self, real: ScoredSet, gen: ScoredSet) -> list[int]:
         """The attributes that take part."""
@@ -252,6 +253,14 @@ def tell_null(mean: Judged, level: float) -> str:
         return "no null level"
     text = f"null mean {float(mean.null_mean):.4g}, null level {float(mean.null_level):.4g} ({level:.0%})"
     return f"{text}, p {float(mean.p):.3g}"
+
+
+def tell_corrected(mean: Judged) -> str:
+    """The corrected value, where it has an interval."""
+    if mean.corrected is None or mean.corrected_low is None or mean.corrected_high is None:
+        return ""
+    value, low, high = (float(part) for part in (mean.corrected, mean.corrected_low, mean.corrected_high))
+    return f"corrected {value:.4g} [{low:.4g}, {high:.4g}]"
 
 
 def name_largest(names: Sequence[str], values: np.ndarray) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beholder.report.render import to_text
+from beholder.report.render import fits, to_text
 from beholder.report.tables import Column, Table
 from beholder.report.visible import visible
 
@@ -14,10 +15,14 @@ Row = Mapping[str, Any]
 SHOWN = 15
 DIVERGENCES_LIE_HIGH = (
     "SaD and PaD cannot be below 0, so draws of them lie high: an interval may even leave its value out, that of a "
-    "mean most of all. Read the value beside its null. Twice the null mean (_null_mean) taken from both ends gives "
-    "an interval of the corrected value (_corrected)."
+    "mean most of all. Corrected: the value less its null mean (_corrected), and both ends less twice that, cut at 0 "
+    "(_corrected_low, _corrected_high; the lower end is a negative value itself); read that interval where differences "
+    "are small, and of means."
 )
 """What to know of the intervals; measured in docs/attributes.md."""
+NONE_BY_KERNELS = (
+    "Corrected values by kernels have no interval: kernels add more than the null mean, the more the sets differ."
+)
 
 
 def attributes_json(header: Mapping[str, Any], sets: Sequence[Row], rows: Sequence[Row]) -> dict[str, Any]:
@@ -35,29 +40,50 @@ def attributes_text(
         f"{header['unit']}, seed {settings['seed']}",
         *_how(header),
         "",
-        to_text(_set_table(sets), width=width),
+        _widest(functools.partial(_set_table, sets), sets, ("sad_mean", "pad_mean"), width),
     ]
     for one in sets:
         mine = [row for row in rows if row["set"] == one["set"]]
-        lines += [str(one["set"]), "", to_text(_attribute_table(mine), width=width)]
+        table = functools.partial(_attribute_table, mine)
+        lines += [str(one["set"]), "", _widest(table, mine, ("sad",), width)]
     lines += [
         *_remarks(sets, rows),
         "null: what a value stays under by chance. MAR: mean |R-SaD|. change: generated minus reference.",
         DIVERGENCES_LIE_HIGH,
         "*: significant at 5 % after Benjamini-Hochberg over the attributes.",
     ]
+    if settings["density"] == "kde":
+        lines.append(NONE_BY_KERNELS)
     if settings["density"] == "gaussian":
         lines.append("A single normal (SaD) can miss changes of shape: see W1 and JSD.")
     return "\n".join(map(visible, lines)) + "\n"
 
 
-def _set_table(sets: Sequence[Row]) -> Table:
+def _widest(table: Callable[[bool], Table], rows: Sequence[Row], names: Sequence[str], width: int | None) -> str:
+    """A table with corrected values where any have an interval and there is room, else without.
+
+    Where not even the table without them has room, rows are blocks of lines, which have room for all.
+    """
+    has_any = any(row.get(f"{name}_corrected_low") is not None for row in rows for name in names)
+    without = table(False)
+    if not has_any:
+        return to_text(without, width=width)
+    whole = table(True)
+    return to_text(whole if fits(whole, width) or not fits(without, width) else without, width=width)
+
+
+def _set_table(sets: Sequence[Row], corrected: bool) -> Table:
     titles = [Column("rank", True), Column("set")]
-    titles += [Column(title, True) for title in ("SaD", "null", "PaD", "null", "MAR", "images")]
+    shown = [
+        title for name in ("SaD", "PaD") for title in (name, "null", *([f"{name} corrected"] if corrected else []))
+    ]
+    titles += [Column(title, True) for title in (*shown, "MAR", "images")]
     rows = []
     for row in sets:
-        pairs = [(_estimate(row, name), _number(row.get(f"{name}_null_level"))) for name in ("sad_mean", "pad_mean")]
-        numbers = [text for pair in pairs for text in pair]
+        numbers = []
+        for name in ("sad_mean", "pad_mean"):
+            numbers += [_estimate(row, name), _number(row.get(f"{name}_null_level"))]
+            numbers += [_estimate(row, f"{name}_corrected")] if corrected else []
         rows.append((str(row["rank"]), str(row["set"]), *numbers, _estimate(row, "mar_mean"), str(row["n_gen"])))
     return Table(tuple(titles), tuple(rows))
 
@@ -94,7 +120,7 @@ def _remarks(sets: Sequence[Row], rows: Sequence[Row]) -> list[str]:
     return [*found, ""] if found else []
 
 
-def _attribute_table(rows: Sequence[Row]) -> Table:
+def _attribute_table(rows: Sequence[Row], corrected: bool) -> Table:
     """One set's attributes, those furthest above their null first."""
 
     def above(row: Row) -> float:
@@ -102,16 +128,17 @@ def _attribute_table(rows: Sequence[Row]) -> Table:
         return -float(value if value is not None else row.get("sad") or 0.0)
 
     titles = [Column("attribute")]
-    titles += [Column(title, True) for title in ("SaD", "null", "change", "W1", "JSD", "MAR", "moved right, down")]
+    first = ("SaD", "null", *(("SaD corrected",) if corrected else ()))
+    titles += [Column(title, True) for title in (*first, "change", "W1", "JSD", "MAR", "moved right, down")]
     notes = (f"… and {len(rows) - SHOWN} more in attributes.parquet",) if len(rows) > SHOWN else ()
     shown = sorted(rows, key=above)[:SHOWN]
-    return Table((*titles, Column("")), tuple(_attribute_cells(row) for row in shown), notes)
+    return Table((*titles, Column("")), tuple(_attribute_cells(row, corrected) for row in shown), notes)
 
 
-def _attribute_cells(row: Row) -> tuple[str, ...]:
+def _attribute_cells(row: Row, corrected: bool) -> tuple[str, ...]:
     name = str(row["attribute"])
     if row["status"] != "ok":
-        return (name, str(row["status"]), *([""] * 7))
+        return (name, str(row["status"]), *([""] * (7 + corrected)))
     moved = row.get("placement_status")
     if moved == "ok":
         moved = f"{row['placement_shift_x']:+.2f} {row['placement_shift_y']:+.2f}"
@@ -119,6 +146,7 @@ def _attribute_cells(row: Row) -> tuple[str, ...]:
         name,
         _estimate(row, "sad") + _star(row, "sad"),
         _number(row.get("sad_null_level")),
+        *((_estimate(row, "sad_corrected"),) if corrected else ()),
         f"{row['mean_difference']:+.3f}",
         f"{row['w1']:.3f}",
         f"{row['jsd']:.3f}",

@@ -72,16 +72,11 @@ def to_text(table: Table, *, width: int | None = None) -> str:
     from rich.cells import cell_len
     from rich.console import Console
 
+    notes = [*([""] if table.notes else []), *map(visible, table.notes)]
+    if not fits(table, width):
+        return "\n".join([*_blocks(table), *notes]) + "\n"
     widths = [max(map(cell_len, column)) for column in _columns_of_text(table)]
     gaps = 3 * len(widths) + 1
-    least = [
-        full if column.numeric else min(full, max(_LEAST_TEXT, cell_len(column.title)))
-        for full, column in zip(widths, table.columns)
-    ]
-    notes = [*([""] if table.notes else []), *map(visible, table.notes)]
-    numbers = any(column.numeric for column in table.columns)
-    if width is not None and numbers and table.rows and sum(least) + gaps > width:
-        return "\n".join([*_blocks(table), *notes]) + "\n"
     buffer = io.StringIO()
     console = Console(
         file=buffer,
@@ -94,6 +89,20 @@ def to_text(table: Table, *, width: int | None = None) -> str:
     lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
     body = [line for line in lines if line]
     return "\n".join([*body, *notes]) + "\n"
+
+
+def fits(table: Table, width: int | None) -> bool:
+    """Whether `to_text` prints a table of this width, and not a block for each row."""
+    from rich.cells import cell_len
+
+    if width is None or not table.rows or not any(column.numeric for column in table.columns):
+        return True
+    widths = [max(map(cell_len, column)) for column in _columns_of_text(table)]
+    least = [
+        full if column.numeric else min(full, max(_LEAST_TEXT, cell_len(column.title)))
+        for full, column in zip(widths, table.columns)
+    ]
+    return sum(least) + 3 * len(widths) + 1 <= width
 
 
 _LEAST_TEXT = 8

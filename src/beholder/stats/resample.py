@@ -27,7 +27,9 @@ class Judged(NamedTuple):
         null_level: what the statistic stays under in `level` of cases when nothing differs; of signed statistics, what
             its distance from `null_mean` stays under.
         p: share of null draws at least as large, the observed one counted in.
-        corrected: value − null_mean.
+        corrected: value − null_mean; may be negative.
+        corrected_low: lower end of the interval of `corrected`, see `corrected_interval`; None where none is known.
+        corrected_high: its upper end.
     """
 
     value: np.ndarray
@@ -37,6 +39,8 @@ class Judged(NamedTuple):
     null_level: np.ndarray | None = None
     p: np.ndarray | None = None
     corrected: np.ndarray | None = None
+    corrected_low: np.ndarray | None = None
+    corrected_high: np.ndarray | None = None
 
 
 def judge(
@@ -47,6 +51,7 @@ def judge(
     level: float = 0.95,
     signed: bool = False,
     seen: npt.ArrayLike | None = None,
+    lies_high: bool = False,
 ) -> Judged:
     """A statistic with interval and null.
 
@@ -58,6 +63,7 @@ def judge(
         signed: True for statistics of both signs: p and null level are then about the distance from the null's mean.
         seen: the statistic as draws compute it, where that is not `value` to the last bit (on another grid, say): p
             compares it with the draws, since only then P(p ≤ α) ≤ α under no difference. `value` when None.
+        lies_high: True for a KL, whose draws lie too high by twice its null mean: `corrected` then has an interval.
 
     A draw that is not a number counts as at least as large.
 
@@ -69,6 +75,7 @@ def judge(
         raise OptionError("a confidence level must lie between 0 and 1", got=repr(level))
     at = np.asarray(value, dtype=np.float64)
     low = high = mean = bar = p = corrected = None
+    moved: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
     if boot is not None and len(boot):
         low, high = np.quantile(boot, [(1 - level) / 2, (1 + level) / 2], axis=0)
     if null is not None and len(null):
@@ -80,7 +87,42 @@ def judge(
         bar = np.quantile(draws, level, axis=0)
         p = (1.0 + (~(draws < far - slack)).sum(axis=0)) / (1.0 + len(null))
         corrected = at - mean
-    return Judged(at, low, high, mean, bar, p, corrected)
+        if lies_high and low is not None and high is not None:
+            moved = corrected_interval(corrected, low, high, mean)
+    return Judged(at, low, high, mean, bar, p, corrected, *moved)
+
+
+def corrected_interval(
+    corrected: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, null_mean: npt.ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """The interval of a KL's corrected value: both ends less twice the null mean, cut at 0.
+
+    A KL of two samples lies above the true one by about its null mean, and drawing from the samples adds as much again:
+    the value has to come down once, and ends of bootstrap draws twice. No KL is negative, so neither are the ends:
+
+        low′ = min(max(0, low − 2 · null_mean), corrected),  high′ = max(0, high − 2 · null_mean, corrected)
+
+    `corrected` itself is not cut. Where it is below 0, or outside for another reason, the interval reaches out to it.
+
+    Args:
+        corrected: value − null_mean, any shape.
+        low, high: ends of the percentile bootstrap's interval, of that shape.
+        null_mean: mean under no difference, of that shape.
+
+    Returns:
+        Both ends; low′ ≤ `corrected` ≤ high′ and high′ ≥ 0.
+
+    Source: ours. It held the true KL between normals in 92 to 100 % of simulated sets (docs/attributes.md); by kernels
+    it does not.
+
+    >>> [round(float(end), 9) for end in corrected_interval(0.25, 0.1, 0.5, 0.0625)]
+    [0.0, 0.375]
+    >>> [float(end) for end in corrected_interval(-0.25, 0.25, 0.5, 0.5)]
+    [-0.25, 0.0]
+    """
+    at, twice = np.asarray(corrected, dtype=np.float64), 2.0 * np.asarray(null_mean, dtype=np.float64)
+    lower, upper = (np.maximum(np.asarray(end, dtype=np.float64) - twice, 0.0) for end in (low, high))
+    return np.minimum(lower, at), np.maximum(upper, at)
 
 
 def deal(n: int, rng: np.random.Generator, most: int = MOST_UNITS) -> np.ndarray:

@@ -30,6 +30,8 @@ from beholder.stats.resample import MOST_UNITS, Judged, bootstrap_counts, deal, 
 Density = Literal["gaussian", "kde", "kde_legacy"]
 DIVERGENCES = frozenset({"sad", "pad", "dependence", "sad_mean", "pad_mean", "dependence_mean"})
 SIGNED = frozenset({"mean_difference", "dependence", "dependence_mean"})
+LIE_HIGH = frozenset({"sad", "pad", "sad_mean", "pad_mean"})
+"""Statistics whose bootstrap lies too high by twice the null mean, where densities are normals."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ class ScoreSettings:
         """What divergences are multiplied by: a mean over 10,000 cells times 1e7 is 1000 times KL in nats."""
         return PRINTED if self.density == "kde_legacy" else 1000.0 if self.legacy_scale else 1.0
 
+    @property
+    def null_mean_is_the_bias(self) -> bool:
+        """Whether a KL lies above the truth by its null mean whatever the truth is: by kernels it lies higher."""
+        return self.density == "gaussian"
+
 
 class Drawn(NamedTuple):
     """A statistic with its draws; first axis of the draws: one draw.
@@ -106,10 +113,14 @@ def judge_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings
 
 def judge_draws(drawn: Mapping[str, Drawn], settings: ScoreSettings) -> dict[str, Judged]:
     """Intervals and nulls from draws, by name."""
+    high = LIE_HIGH if settings.null_mean_is_the_bias else frozenset()
     return {
-        name: judge(one.value, boot=one.boot, null=one.null, seen=one.seen, level=settings.level, signed=name in SIGNED)
+        name: judge(
+            one.value, boot=one.boot, null=one.null, seen=one.seen, level=settings.level, signed=name in SIGNED,
+            lies_high=name in high,
+        )
         for name, one in drawn.items()
-    }
+    }  # fmt: skip
 
 
 def draw_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings) -> dict[str, Drawn]:
@@ -124,8 +135,8 @@ def draw_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings)
         By name: "sad", "mean_difference" (generated − reference), "w1", "jsd" (C,); "pad", "dependence" (pairs,);
         "sad_mean", "pad_mean", "dependence_mean" (). Bootstrap: both sets are drawn by themselves. Null: labels are
         reshuffled over the pooled images; p compares reshuffles with the sets as they are, both on the grids of the
-        draws. The bootstrap of a KL lies too high by twice the bias of the KL, about `null_mean`:
-        ends less 2 · `null_mean` belong to `corrected`.
+        draws. The bootstrap of a KL lies too high by twice the bias of the KL, about `null_mean` between normals:
+        `corrected` has an interval of its own, see `resample.corrected_interval`.
 
     Raises:
         OptionError: sets of fewer than three images.
@@ -148,7 +159,7 @@ def draw_scores(ref: npt.ArrayLike, gen: npt.ArrayLike, settings: ScoreSettings)
     return result
 
 
-def mean_of(parts: Sequence[Drawn], settings: ScoreSettings, *, apart: bool) -> Judged:
+def mean_of(parts: Sequence[Drawn], settings: ScoreSettings, *, apart: bool, lies_high: bool = False) -> Judged:
     """The mean of statistics () of several attributes, with interval and null from the means of their draws.
 
     Args:
@@ -156,6 +167,7 @@ def mean_of(parts: Sequence[Drawn], settings: ScoreSettings, *, apart: bool) -> 
         settings: seed and level.
         apart: True where every attribute has images of its own. Their draws were made by one stream of random numbers
             and must not be taken for joint ones: each attribute's are put into an order of its own.
+        lies_high: True for SaD and PaD, see `resample.judge`.
     """
 
     def mean(name: str) -> np.ndarray | None:
@@ -168,7 +180,8 @@ def mean_of(parts: Sequence[Drawn], settings: ScoreSettings, *, apart: bool) -> 
         return result
 
     value = np.mean([one.value for one in parts])
-    return judge(value, boot=mean("boot"), null=mean("null"), seen=mean("seen"), level=settings.level)
+    high = lies_high and settings.null_mean_is_the_bias
+    return judge(value, boot=mean("boot"), null=mean("null"), seen=mean("seen"), level=settings.level, lies_high=high)
 
 
 def _values(ref: np.ndarray, gen: np.ndarray, settings: ScoreSettings) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from beholder._errors import UserError
 from beholder.attributing.files import AttributeRun
 from beholder.functional.placement import excess, shares
-from beholder.report.attributes import DIVERGENCES_LIE_HIGH
+from beholder.report.attributes import DIVERGENCES_LIE_HIGH, NONE_BY_KERNELS
 from beholder.report.html.data import View
 from beholder.report.palettes import DIVERGING, SEQUENTIAL, palette
 from beholder.reporting.views.cells import estimate_cell, finite, number_cell, plain_table
@@ -40,7 +40,7 @@ def attributes_view(path: Path) -> View:
             *map(str, header.get("notices") or ()),
         ],
         "unit": "nats",
-        "ranking": _ranking(run.sets.to_pylist()),
+        "ranking": _ranking(run.sets.to_pylist(), settings["density"]),
         "sets": [_one_set(run, str(name), rows, pairs) for name in header["generated"]],
         "sequential": _colours(SEQUENTIAL),
         "diverging": _colours(DIVERGING),
@@ -55,20 +55,22 @@ def _colours(anchors: Sequence[str], count: int = 33) -> list[str]:
     return ["#" + "".join(f"{part:02x}" for part in step) for step in steps]
 
 
-def _ranking(sets: Sequence[_Row]) -> dict[str, Any]:
-    heads = (("rank", True), ("set", False), ("SaD, mean", True), ("null level", True), ("PaD, mean", True),
-             ("null level of PaD", True), ("MAR, mean", True), ("significant attributes", True),
+def _ranking(sets: Sequence[_Row], density: str) -> dict[str, Any]:
+    heads = (("rank", True), ("set", False), ("SaD, mean", True), ("null level", True),
+             ("SaD, mean, corrected", True), ("PaD, mean", True), ("null level of PaD", True),
+             ("PaD, mean, corrected", True), ("MAR, mean", True), ("significant attributes", True),
              ("images", True))  # fmt: skip
     lines = [
         [number_cell(str(row["rank"]), row["rank"]), str(row["set"]), _estimate(row, "sad_mean"),
-         _plain(row.get("sad_mean_null_level")), _estimate(row, "pad_mean"), _plain(row.get("pad_mean_null_level")),
-         _estimate(row, "mar_mean"), _count(row.get("significant_attributes"), row.get("n_attributes")),
-         _count(row.get("n_gen"))]
+         _plain(row.get("sad_mean_null_level")), _estimate(row, "sad_mean_corrected"), _estimate(row, "pad_mean"),
+         _plain(row.get("pad_mean_null_level")), _estimate(row, "pad_mean_corrected"), _estimate(row, "mar_mean"),
+         _count(row.get("significant_attributes"), row.get("n_attributes")), _count(row.get("n_gen"))]
         for row in sets
     ]  # fmt: skip
     notes = [
         "Null level: what a value stays under by chance in 95 % of cases when nothing differs.",
         DIVERGENCES_LIE_HIGH,
+        *([NONE_BY_KERNELS] if density == "kde" else []),
     ]
     return plain_table("Sets, the nearest to the reference first", heads, lines, notes=notes)
 
@@ -88,12 +90,15 @@ def _count(value: Any, of: Any = None) -> dict[str, Any]:
 
 
 def _tested(row: _Row, name: str) -> str:
-    """Null mean and level, p and q in words."""
+    """Null mean and level, p and q in words, and the corrected value where it has an interval."""
     told = [
         (f"{word} {found:.3g}")
         for word, end in (("null mean", "_null_mean"), ("null level", "_null_level"), ("p", "_p"), ("q", "_q"))
         if (found := finite(row.get(f"{name}{end}"))) is not None
     ]
+    if finite(row.get(f"{name}_corrected_low")) is not None:
+        value, low, high = (_short(row.get(f"{name}_corrected{end}")) for end in ("", "_low", "_high"))
+        told.append(f"corrected {value} [{low}, {high}]")
     return ", ".join(told)
 
 
@@ -125,9 +130,9 @@ def _sure(row: _Row, name: str) -> bool:
 
 
 def _table(rows: Sequence[_Row]) -> dict[str, Any]:
-    heads = (("attribute", False), ("status", False), ("SaD", True), ("change", True), ("W1", True), ("JSD", True),
-             ("prevalence ref → gen", True), ("MAR", True), ("placement JSD", True), ("shift right", True),
-             ("shift down", True))  # fmt: skip
+    heads = (("attribute", False), ("status", False), ("SaD", True), ("SaD, corrected", True),
+             ("change", True), ("W1", True), ("JSD", True), ("prevalence ref → gen", True), ("MAR", True),
+             ("placement JSD", True), ("shift right", True), ("shift down", True))  # fmt: skip
     lines = []
     for row in rows:
         before, after = finite(row.get("prevalence_ref")), finite(row.get("prevalence_gen"))
@@ -135,7 +140,8 @@ def _table(rows: Sequence[_Row]) -> dict[str, Any]:
         shown = "—" if both is None else f"{100 * (before or 0):.0f} → {100 * (after or 0):.0f} %"
         status = "irrelevant" if row.get("irrelevant") else str(row["status"])
         lines.append([
-            str(row["attribute"]), status, _estimate(row, "sad"), _estimate(row, "mean_difference"),
+            str(row["attribute"]), status, _estimate(row, "sad"), _estimate(row, "sad_corrected"),
+            _estimate(row, "mean_difference"),
             _estimate(row, "w1"), _estimate(row, "jsd"), number_cell(shown, both), _estimate(row, "mar"),
             _estimate(row, "placement_jsd"), _estimate(row, "placement_shift_x"), _estimate(row, "placement_shift_y"),
         ])  # fmt: skip
