@@ -4,13 +4,14 @@
 and growth.svg; `--plot` draws what was measured before. A slope is that of the line
 through the logarithms of size and figure: 1 is growth in proportion, the target is 1.1 at most. Below 10⁴ samples
 constant costs hide the growth, so slopes are fitted from there on. Processor time (of all threads) and not the clock's,
-so that a shared machine gives the same figures.
+so that a shared machine gives the same figures; matrix products get one thread, since the others' waiting would count.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -88,7 +89,8 @@ def measure(sizes: Sequence[int]) -> Found:
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-c", _SCRIPT, str(size), folder]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            done = subprocess.run(command, check=True, capture_output=True, text=True, env=alone)
             found[size] = json.loads(done.stdout)
             sys.stderr.write(f"{size:,} samples: {json.dumps(found[size])}\n")
     return found
