@@ -258,7 +258,7 @@ def test_grouping_at_reading_time(tmp_path: Path) -> None:
     groups = [dict(row.group) for row in result.summarise(by=["seed", "method"]) if row.headline]
     assert {"seed": 0, "method": "a"} in groups
     assert {"method": "b"} in groups
-    with pytest.raises(UnknownNameError, match="method"):
+    with pytest.raises(UnknownNameError, match=r"Did you mean method\?.*Columns: .*\bmethod\b"):
         result.summarise(by=["methd"])
 
 

@@ -135,7 +135,7 @@ class Run:
         check_not_scores(by, self.labels)
         for column in by:
             if column not in names:
-                raise UnknownNameError("column", column, names, fix="PartedTable: " + ", ".join(names))
+                raise UnknownNameError("column", column, names, fix="Columns: " + ", ".join(names))
         asked = self.header["asked"]
         rows: list[Summary] = []
         with self._opened() as table:
