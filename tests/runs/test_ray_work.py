@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -137,3 +138,17 @@ def test_a_stage_makes_and_tells_its_items_in_parts(tmp_path: Path) -> None:
     made = recipe(rows=3)
     parts = list(ModelStage(made)(work(tmp_path, made, 7)))
     assert [len(part.to_pylist()[0]["keys"]) for part in parts] == [3, 3, 1]
+
+
+def test_work_of_several_spaces_on_the_same_pictures_is_counted_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = remote_work.TRIES + 1
+    made = recipe(folder=str(tmp_path))
+    space = next(iter(made.spaces.values()))
+    made = replace(made, spaces={str(at): space for at in range(begun)})
+    table = work(tmp_path, made, 1)
+    stage = ModelStage(made)
+    for name in list(made.spaces)[1:]:  # other actors have begun with these, and are not done
+        stage._mark(table.set_column(0, "space", pa.array([name])))
+    assert made_of(stage, table) == ([bytes(16)], [])

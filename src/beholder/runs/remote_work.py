@@ -192,7 +192,9 @@ class ModelStage:
         """A file as long as the number of times that this work was begun: whoever dies of it leaves it behind."""
         if self._recipe.folder is None:
             return None
-        name = hash_bytes(b"".join(table.column("key").to_pylist()))[:16]
+        # Spaces of one model may have the same keys, and be made at the same time.
+        whole = [*map(str.encode, table.column("space").unique().to_pylist()), *table.column("key").to_pylist()]
+        name = hash_bytes(b"".join(whole))[:16]
         mark = Path(self._recipe.folder) / f"begun-{name}"
         with open(mark, "ab") as handle:
             handle.write(b".")
