@@ -15,19 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
-from beholder._errors import OptionError, UnknownNameError
 from beholder.records import Summary
+from beholder.stats.aggregate_rows import ALL, Rows, ValueTable
 from beholder.stats.bootstrap import Interval, mean_interval, t_interval
 from beholder.stats.exact import Moments, weighted_mean
-
-_Rows = Union[np.ndarray, slice]
-"""Row numbers in their order, or all rows: columns of all rows are not copied."""
-
-_ALL = slice(None)
 
 _NAMED_CONCEPTS = 5
 """Concepts without a value that a note names; the others are counted."""
@@ -79,10 +74,10 @@ def summarise(
 
     Degenerate: a cell without values has the value None and a note that says why; one unit gives no interval.
     """
-    table = _Table.make(values, status_codes, statuses, units, concepts, groups or {}, weights)
+    table = ValueTable.make(values, status_codes, statuses, units, concepts, groups or {}, weights)
     del values, status_codes, weights  # the table has them in its order, and the caller may hold them no longer either
     cells = _Cells(table, metric, label, finish, seed, resamples, level)
-    result = cells.summaries(_ALL, {})
+    result = cells.summaries(ALL, {})
     for columns in dict.fromkeys(tuple(columns) for columns in by if columns):
         result += _grouped(cells, columns)
     return result
@@ -145,107 +140,10 @@ def _added(counts: Iterator[Mapping[str, int]]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """One metric's rows, in the order of their values; codes of units are all 0 or more."""
-
-    values: np.ndarray
-    status: np.ndarray
-    statuses: Sequence[str]
-    units: np.ndarray
-    unit: str
-    concepts: np.ndarray
-    groups: Mapping[str, tuple[np.ndarray, Sequence[Any]]]
-    weights: np.ndarray | None
-
-    @classmethod
-    def make(
-        cls,
-        values: np.ndarray,
-        status_codes: np.ndarray,
-        statuses: Sequence[str],
-        units: np.ndarray | None,
-        concepts: np.ndarray | None,
-        groups: Mapping[str, tuple[np.ndarray, Sequence[Any]]],
-        weights: np.ndarray | None,
-    ) -> _Table:
-        status = _integers(status_codes)
-        n = len(status)
-        none = np.full(n, -1, dtype=np.int8)
-        scores = np.asarray(values, dtype=np.float64)
-        unit_codes = none if units is None else _integers(units)
-        concept_codes = none if concepts is None else _integers(concepts)
-        pairs = None if weights is None else np.asarray(weights, dtype=np.float64)
-        columns = [scores, unit_codes, concept_codes, *(codes for codes, _ in groups.values())]
-        if any(len(column) != n for column in columns) or (pairs is not None and len(pairs) != n):
-            raise OptionError("all columns must have one length", got=f"{[len(column) for column in columns]}")
-        ok = status == 0
-        scores = scores if ok.all() else np.where(ok, scores, 0.0)
-        if not np.isfinite(scores).all():
-            raise ValueError(f"{int((~np.isfinite(scores)).sum())} rows of status ok have a value that is not finite")
-        if pairs is not None:
-            pairs = np.where(ok, pairs, 0.0)
-        order = np.lexsort((scores,) if pairs is None else (pairs, scores))
-        own = unit_codes < 0
-        if own.any():
-            unit_codes = np.where(own, np.cumsum(own) + unit_codes.max(initial=-1), unit_codes)
-        return cls(
-            values=scores[order],
-            status=status[order],
-            statuses=statuses,
-            units=unit_codes[order],
-            unit="sample" if own.all() else "prompt",
-            concepts=concept_codes[order],
-            groups={name: (_integers(codes)[order], labels) for name, (codes, labels) in groups.items()},
-            weights=None if pairs is None else pairs[order],
-        )
-
-    def split(self, columns: Sequence[str]) -> list[tuple[dict[str, Any], np.ndarray]]:
-        """The rows of each combination of labels that occurs, in the order of the labels."""
-        code = np.zeros(len(self.values), dtype=np.intp)
-        for at, column in enumerate(columns):
-            if column not in self.groups:
-                raise UnknownNameError("column to group by", column, self.groups)
-            if at:  # numbered anew, so that no product of many columns leaves the range
-                code = np.unique(code, return_inverse=True)[1]
-            own = self.groups[column][0].astype(np.intp) + 1
-            code = code * (own.max(initial=0) + 1) + own
-            del own
-        order = np.argsort(code, kind="stable")
-        starts = np.flatnonzero(np.diff(code[order], prepend=-1))
-        parts = np.split(order, starts[1:]) if len(order) else []
-        found = [({column: self.label(column, int(rows[0])) for column in columns}, rows) for rows in parts]
-        return sorted(found, key=lambda part: [_sort_key(label) for label in part[0].values()])
-
-    def scored(self, rows: _Rows) -> _Rows:
-        """Those of the rows that have a value."""
-        return self.kept(rows, self.status[rows] == 0)
-
-    def kept(self, rows: _Rows, mask: np.ndarray) -> _Rows:
-        """Those of the rows that a mask over them keeps."""
-        if mask.all():
-            return rows
-        return rows[mask] if isinstance(rows, np.ndarray) else np.flatnonzero(mask)
-
-    def count(self, rows: _Rows) -> int:
-        """How many rows they are."""
-        return len(self.status[rows])
-
-    def missing(self, rows: _Rows) -> dict[str, int]:
-        """Rows without a value, by status."""
-        counts = np.bincount(self.status[rows], minlength=len(self.statuses))
-        return {str(self.statuses[int(code)]): int(counts[code]) for code in np.flatnonzero(counts) if code != 0}
-
-    def label(self, column: str, row: int) -> Any:
-        """The label of a row in a column; None where it has none."""
-        codes, labels = self.groups[column]
-        return labels[int(codes[row])] if codes[row] >= 0 else None
-
-
-@dataclass(frozen=True)
 class _Cells:
     """Makes the summaries of one cell."""
 
-    table: _Table
+    table: ValueTable
     metric: str
     label: str
     finish: Callable[[float], float]
@@ -253,7 +151,7 @@ class _Cells:
     resamples: int
     level: float
 
-    def summaries(self, rows: _Rows, group: Mapping[str, Any]) -> list[Summary]:
+    def summaries(self, rows: Rows, group: Mapping[str, Any]) -> list[Summary]:
         """All aggregates of the rows, the headline first."""
         table = self.table
         has_concepts = bool((table.concepts >= 0).any()) and "concept" not in group
@@ -271,19 +169,19 @@ class _Cells:
             result.append(self._pairs(rows, group, table.weights))
         return result
 
-    def _micro(self, rows: _Rows, group: Mapping[str, Any], *, headline: bool) -> Summary:
+    def _micro(self, rows: Rows, group: Mapping[str, Any], *, headline: bool) -> Summary:
         moments, sampled = self._averaged(rows)
         return self._summary(
             "micro", moments.mean(), rows, group, sampled, self.table.unit, sd=moments.sd(), headline=headline
         )
 
-    def _averaged(self, rows: _Rows) -> tuple[Moments, tuple[np.ndarray, np.ndarray]]:
+    def _averaged(self, rows: Rows) -> tuple[Moments, tuple[np.ndarray, np.ndarray]]:
         """Moments of the values, and their sums and numbers by unit."""
         scored = self.table.scored(rows)
         values = self.table.values[scored]
         return Moments(values), _per_code(self.table.units[scored], values)
 
-    def _pairs(self, rows: _Rows, group: Mapping[str, Any], all_weights: np.ndarray) -> Summary:
+    def _pairs(self, rows: Rows, group: Mapping[str, Any], all_weights: np.ndarray) -> Summary:
         table = self.table
         scored = table.kept(rows, (table.status[rows] == 0) & (all_weights[rows] > 0))
         values, weights = table.values[scored], all_weights[scored]
@@ -293,7 +191,7 @@ class _Cells:
             "pairs", weighted_mean(values, weights), rows, group, (sums, counts), table.unit, sd=Moments(values).sd()
         )
 
-    def _macro(self, rows: _Rows, group: Mapping[str, Any], *, without: int) -> Summary:
+    def _macro(self, rows: Rows, group: Mapping[str, Any], *, without: int) -> Summary:
         table = self.table
         scored = table.scored(rows)
         sums, counts = _per_code(table.concepts[scored], table.values[scored])
@@ -314,7 +212,7 @@ class _Cells:
         )
         return replace(summary, note=_joined(*notes, summary.note))
 
-    def _absent_concepts(self, rows: _Rows, scored: _Rows) -> str | None:
+    def _absent_concepts(self, rows: Rows, scored: Rows) -> str | None:
         """Names the concepts without a value, with the reasons: they are left out of the mean."""
         table = self.table
         if isinstance(rows, slice):
@@ -338,7 +236,7 @@ class _Cells:
         self,
         aggregate: str,
         mean: float | None,
-        rows: _Rows,
+        rows: Rows,
         group: Mapping[str, Any],
         sampled: tuple[np.ndarray, np.ndarray],
         unit: str,
@@ -386,21 +284,6 @@ def _per_code(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nda
     numbers = np.broadcast_to(np.float64(counts[0]), counts.shape) if alike else counts.astype(np.float64)
     del counts
     return np.bincount(codes, weights=values), numbers
-
-
-def _integers(codes: Any) -> np.ndarray:
-    """Codes as an array of signed integers, of the size that they have."""
-    found = np.asarray(codes)
-    return found if found.dtype.kind == "i" else found.astype(np.intp)
-
-
-def _sort_key(label: Any) -> tuple[int, float, str]:
-    """Numbers in their order, then text, then rows without a label."""
-    if label is None:
-        return (2, 0.0, "")
-    if isinstance(label, (int, float)):
-        return (0, float(label), "")
-    return (1, 0.0, str(label))
 
 
 def _counted(missing: Mapping[str, int]) -> str:
