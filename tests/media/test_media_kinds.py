@@ -97,3 +97,18 @@ def test_links_in_a_folder(folder, tmp_path_factory):
     found = names(iter_media_files(folder, recursive=True), folder)
     assert [name for name in found if "/" not in name] == ["1.jpg", "2.PNG", "6.png", "7.png", "8.png", "10.png"]
     assert [name.split("/")[-1] for name in found if "/" in name] in (["5.png", "3.png"], ["3.png", "5.png"])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_no_picture_counts_twice_whatever_links_lead_to_it(tmp_path, monkeypatch, turned):
+    """A link into a folder that another link leads to; the file system's order decides nothing."""
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    (elsewhere / "sub").mkdir(parents=True)
+    folder.mkdir()
+    for path in (elsewhere / "1.png", elsewhere / "sub/2.png"):
+        path.touch()
+    for name, target in {"a": elsewhere, "b": elsewhere / "sub", "c": elsewhere, "0": elsewhere / "sub"}.items():
+        os.symlink(target, folder / name)
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda at: sorted(scan(at), key=lambda entry: entry.name, reverse=turned))
+    assert names(iter_media_files(folder, recursive=True), folder) == ["0/2.png", "a/1.png"]

@@ -84,32 +84,38 @@ def iter_media_files(
 
 class _Walk:
     """One walk below a folder. Links to files count as files, broken ones too: a picture that is gone must not vanish
-    from its set. Links to folders are followed when those lie elsewhere, each once; what lies below the folder is
-    found anyway, and a link upwards would never end."""
+    from its set. Links to folders are followed when those lie elsewhere; what lies below the folder is found anyway,
+    and a link upwards would never end. Every folder is entered once, by whatever way: no picture counts twice."""
 
     def __init__(self, root: Path) -> None:
         self._root = os.path.realpath(root)
-        self._followed: set[str] = set()
+        self._entered: set[str] = set()
 
-    def files(self, folder: Path, recursive: bool) -> Iterator[Path]:
+    def files(self, folder: Path, recursive: bool, real: str | None = None) -> Iterator[Path]:
+        """The files of a folder, whose real path is `real` (the root's when None), and of those inside it."""
+        inner = []
         for entry in os.scandir(folder):
             if entry.name.startswith("."):
                 continue
             if _is_file(entry):
                 yield Path(entry.path)
-            elif recursive and self._enters(entry):
-                yield from self.files(Path(entry.path), recursive)
+            elif recursive:
+                inner.append(entry)
+        # By name: which of several ways to a folder is taken must not depend on the file system's order.
+        for entry in sorted(inner, key=lambda entry: entry.name):
+            place = self._place(entry, real or self._root)
+            if place is not None and place not in self._entered:
+                self._entered.add(place)
+                yield from self.files(Path(entry.path), recursive, place)
 
-    def _enters(self, entry: os.DirEntry[str]) -> bool:
+    def _place(self, entry: os.DirEntry[str], real: str) -> str | None:
+        """The real path of a folder; None where it is none to enter."""
         if not entry.is_symlink():
-            return entry.is_dir()
+            return os.path.join(real, entry.name) if entry.is_dir() else None
         target = os.path.realpath(entry.path)
-        if not os.path.isdir(target) or target in self._followed:
-            return False
-        if _below(target, self._root) or _below(self._root, target):
-            return False
-        self._followed.add(target)
-        return True
+        if not os.path.isdir(target) or _below(target, self._root) or _below(self._root, target):
+            return None
+        return target
 
 
 def _below(path: str, folder: str) -> bool:
