@@ -58,7 +58,7 @@ class UserError(BeholderError):
         text = self.must.rstrip(".")
         if self.got is not None:
             # What a system calls its error by says nothing to people: "[Errno 2] No such file …".
-            text += f"; got {_ERROR_NUMBER.sub('', self.got)}"
+            text += f"; got {_ERROR_NUMBER.sub('', str(self.got))}"
         text += "."
         if self.fix:
             text += f" {self.fix.rstrip('.')}."

@@ -76,3 +76,9 @@ def test_errors_survive_pickling(error: BeholderError) -> None:
 
 def test_user_errors_exit_with_2() -> None:
     assert UserError("x").exit_code == 2
+
+
+def test_what_was_got_need_not_be_a_text() -> None:
+    """Plug-ins raise these errors too, and no type checker looks at them."""
+    error = UserError("a rank must be 1 at least", got=0)  # type: ignore[arg-type]
+    assert str(error) == "a rank must be 1 at least; got 0."
