@@ -68,7 +68,8 @@ def on_device(array: np.ndarray, device: Any) -> Any:
     """A numpy array as a torch tensor on a device.
 
     To a CUDA GPU it is copied without waiting: what is computed from it there stands behind the copy in the same queue,
-    and page-locked memory is not used again by torch before the copy is done.
+    and page-locked memory is not used again by torch before the copy is done. torch knows such memory by its first
+    byte: of what `stacked` gave, give the whole, never a part that begins further on.
     """
     return to_torch(array).to(device, non_blocking=_is_cuda(device))
 
