@@ -1,4 +1,4 @@
-"""How often intervals of SaD and PaD hold the true divergence: the table of docs/attributes.md, as Markdown.
+"""How often intervals of SaD and PaD hold the true divergence: the figures of the table in docs/attributes.md.
 
 Scores of twenty attributes are drawn from normals, whose divergences are known.
 
