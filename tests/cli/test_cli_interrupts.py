@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,28 @@ def test_a_second_sigterm_does_not_disturb_last_writes() -> None:
             written.append("all")
     assert written == ["all"]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_nor_one_that_comes_while_an_error_of_theirs_is_handled() -> None:
+    written = []
+    with pytest.raises(Terminated), terminable(), ExitStack() as last:
+        last.callback(lambda: written.append("all"))
+        last.callback(signal.raise_signal, signal.SIGTERM)
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            try:
+                raise OSError
+            except OSError:
+                signal.raise_signal(signal.SIGTERM)
+    assert written == ["all"]
+
+
+def test_a_sigterm_that_was_lost_makes_no_command_deaf() -> None:
+    with pytest.raises(Terminated), terminable():
+        with suppress(BaseException):  # what Python does with an exception in a destructor
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
 
 
 def test_another_thread_leaves_signals_alone() -> None:

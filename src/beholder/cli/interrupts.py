@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,24 +23,36 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """While the block runs, SIGTERM raises `Terminated`: once, since a second one must not disturb the last writes.
+    """While the block runs, SIGTERM raises `Terminated`; a second one must not disturb the last writes.
 
+    Where the exception was lost, as one in a destructor is, the next SIGTERM raises it again.
     Signals are the main thread's, and a process that ignores SIGTERM or has a handler of its own keeps it.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
-    signal.signal(signal.SIGTERM, _terminate)
+    told = False
+
+    def terminate(*_: Any) -> None:
+        nonlocal told
+        if not (told and _ending()):
+            told = True
+            raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _terminate(*_: Any) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Terminated
+def _ending() -> bool:
+    """Whether last writes are being done: the exception is on its way, or a generator is closed because of it."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, (Terminated, GeneratorExit)):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager
