@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.metadata
 import importlib.util
@@ -18,7 +19,7 @@ from beholder._errors import ModelError, WeightsMismatchError, WeightsMissingErr
 from beholder.backends.base import LoadOptions, Made
 from beholder.backends.pool import find_card, load_model, resolve_model
 from beholder.backends.segment.fit import CLIP, HALF, IMAGENET, Fit
-from beholder.backends.segment.networks import FAMILIES, box_overlap
+from beholder.backends.segment.networks import FAMILIES, box_overlap, forget_results
 from beholder.functional.masks import decode_masks
 from beholder.media.base import Picture
 
@@ -384,3 +385,24 @@ def test_nothing_holds_the_weights_of_a_closed_segmenter(
     del model, parts
     gc.collect()
     assert not any(weight() is not None for weight in weights)
+
+
+def test_methods_of_any_make_are_looked_at_when_caches_are_emptied() -> None:
+    def wrapper() -> Any:
+        def call(self: Any) -> Any:
+            return later(self)
+
+        call.__wrapped__ = call  # type: ignore[attr-defined]
+        return call
+        later = None  # never reached: the cell is never filled
+
+    import torch
+
+    class Odd(torch.nn.Module):
+        odd = wrapper()
+        kept = functools.lru_cache(lambda self: object())
+
+    network = Odd()
+    held = network.kept()
+    forget_results(network)
+    assert network.kept() is not held

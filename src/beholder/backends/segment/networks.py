@@ -134,9 +134,17 @@ def forget_results(network: Any) -> None:
         for method in list(vars(kind).values()):
             # transformers wraps some of these caches; the cache then is in the wrapper's closure.
             cells = getattr(method, "__closure__", None) if hasattr(method, "__wrapped__") else None
-            for one in (method, *(cell.cell_contents for cell in cells or ())):
+            for one in (method, *(_content(cell) for cell in cells or ())):
                 if hasattr(one, "cache_clear"):
                     one.cache_clear()
+
+
+def _content(cell: Any) -> Any:
+    """What a closure's cell holds; None of one that was never filled."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def too_old(name: str, version: str) -> ModelError:
