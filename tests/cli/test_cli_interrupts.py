@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,14 @@ import pytest
 from beholder.cli.interrupts import Terminated, terminable
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals work otherwise there")
+
+
+@pytest.fixture(autouse=True)
+def default_handler() -> Iterator[None]:
+    """A program that nobody gave a handler: a test that was before, as one that starts Ray, may have left one."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 def terminate(*args: Any, **settings: Any) -> None:

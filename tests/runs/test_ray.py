@@ -100,6 +100,7 @@ def test_a_program_s_handler_of_sigterm_outlives_the_start_of_ray(monkeypatch: p
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with _cluster(None):  # a program without one is left to Ray, which then ends what it started
             assert callable(signal.getsignal(signal.SIGTERM))
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGTERM, before)
 

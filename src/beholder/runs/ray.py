@@ -109,26 +109,28 @@ def _cluster(address: str | None) -> Iterator[Any]:
         return
     # Decoding and a model need a processor each.
     local = {"num_cpus": max(2, os.cpu_count() or 2), "include_dashboard": False} if address is None else {}
-    try:
-        with _own_sigterm():
-            ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **local)
-    except Exception as error:
-        raise UserError("a Ray cluster must be reachable", got=f"{address or 'local'}: {_first_line(error)}") from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _own_sigterm() -> Iterator[None]:
-    """A handler of SIGTERM that the program has set stays; Ray puts one of its own in its place."""
+    # `ray.init` puts a handler of its own in the place of the program's, which it leaves there for good.
     before = signal.getsignal(signal.SIGTERM)
     try:
-        yield
+        try:
+            ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **local)
+        except Exception as error:
+            where = address or "local"
+            raise UserError("a Ray cluster must be reachable", got=f"{where}: {_first_line(error)}") from error
+        if callable(before):
+            _handle_sigterm(before)
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
     finally:
-        if callable(before) and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+        _handle_sigterm(before)
+
+
+def _handle_sigterm(handler: Any) -> None:
+    """Sets the program's handler of SIGTERM, where it may: signals are the main thread's."""
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _first_line(error: BaseException) -> str:
