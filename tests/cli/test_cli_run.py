@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -242,8 +241,7 @@ def test_ctrl_c_and_sigterm_leave_a_run_that_the_same_command_finishes(
     args = ["run", str(data), "-m", "clip_score", "--model", FAKE, "-o", "a"]
     process = subprocess.Popen([sys.executable, "-c", SLOW, *args], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    while "decoding" not in process.stderr.readline():
-        time.sleep(0.01)
+    assert any("decoding" in line for line in process.stderr)
     process.send_signal(number)
     _, talk = process.communicate(timeout=60)
     assert process.returncode == code

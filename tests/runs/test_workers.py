@@ -10,7 +10,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,16 @@ if __name__ == "__main__":
 """
 
 
+@contextmanager
+def started(script: Path) -> Iterator[subprocess.Popen[str]]:
+    """A script in a process of its own, which ends with the test whatever happens."""
+    with subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True) as parent:
+        try:
+            yield parent
+        finally:
+            parent.kill()
+
+
 @pytest.mark.parametrize(
     ("act", "number"), [("sleep_on", signal.SIGINT), ("sleep_deaf", signal.SIGINT), ("sleep_on", signal.SIGKILL)]
 )
@@ -194,7 +205,7 @@ def test_no_process_outlives_its_parent(tmp_path: Path, act: str, number: int) -
     folder.mkdir()
     path = tmp_path / "script.py"
     path.write_text(PARENT.format(root=ROOT, folder=str(folder), act=act))
-    with subprocess.Popen([sys.executable, str(path)], stderr=subprocess.PIPE, text=True) as parent:
+    with started(path) as parent:
         until(lambda: len(list(folder.iterdir())) == 2)
         parent.send_signal(number)
         _, said = parent.communicate(timeout=60)
@@ -219,7 +230,7 @@ def test_processes_of_a_run_in_the_background_do_their_last_writes(tmp_path: Pat
         "_END_SECONDS = 2.0", "_END_SECONDS = 60.0"
     )
     path.write_text(IN_THE_BACKGROUND + text)
-    with subprocess.Popen([sys.executable, str(path)], stderr=subprocess.PIPE, text=True) as parent:
+    with started(path) as parent:
         until(lambda: len(list(folder.iterdir())) == 2)
         parent.send_signal(signal.SIGTERM)
         _, said = parent.communicate(timeout=60)
