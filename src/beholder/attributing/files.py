@@ -21,7 +21,6 @@ from beholder.records import Status
 from beholder.runs.atomic import write_atomic
 
 HEADER = "attributes.json"
-TABLES = ("scores", "attributes", "pairs", "sets")
 
 
 class AttributeRun:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from beholder.cli import options
+from beholder.cli.guard import TOO_MANY_FAULTS
 from beholder.cli.interrupts import keeping
 from beholder.cli.output import put, put_json, say, stdout_width
 from beholder.cli.progress import progress_display
@@ -125,7 +126,7 @@ def attributes(
             f"{run.n_faults} of {run.n} images have a fault, more than the {max_failed * 100:.3g} % that --max-failed "
             f"allows; they are named in {run.path / 'scores.parquet'}"
         )
-        raise typer.Exit(3)
+        raise typer.Exit(TOO_MANY_FAULTS)
 
 
 def _named(asked: list[str]) -> Any:

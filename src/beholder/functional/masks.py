@@ -25,6 +25,7 @@ IMAGENET_MEAN = (124, 116, 104)
 
 _COLOURS = {"black": (0, 0, 0), "white": (255, 255, 255), "gray": (128, 128, 128), "keep": (0, 0, 0)}
 
+_EXPORT_AGAIN = "Export the mask again, or give it as a picture"
 _RUN_BITS = 60
 """Longer runs than 2^60 pixels are no runs of a picture."""
 
@@ -85,6 +86,7 @@ def decode_masks(counts: npt.ArrayLike, lengths: npt.ArrayLike, size: Sequence[i
             raise OptionError(
                 f"the runs of a mask of {width}×{height} pixels must be 0 at least and add up to {height * width}",
                 got=f"{sum(own.tolist())}, the smallest {min(own.tolist(), default=0)}",
+                fix=_EXPORT_AGAIN,
             )
         values = np.arange(len(own)) % 2 == 1
         masks[at] = np.repeat(values, own).reshape((height, width), order="F")
@@ -135,6 +137,7 @@ def _counts_error(text: Union[str, bytes]) -> OptionError:
     return OptionError(
         f"compressed counts must be whole, of the characters '0' to 'o', and runs of less than 2^{_RUN_BITS} pixels",
         got=repr(text[:80]),
+        fix=_EXPORT_AGAIN,
     )
 
 
