@@ -58,7 +58,7 @@ def test_replies_are_on_disk_before_the_next_ones_are_asked_for(tmp_path: Path) 
     there: list[int] = []
 
     def watch(call: Call, number: int) -> Answer:
-        there.append(len(list((tmp_path / "store").glob("shards/*"))))
+        there.append(len(list((tmp_path / "store").rglob("*.safetensors"))))
         return script(call, number)
 
     with ApiServer(watch) as server:
